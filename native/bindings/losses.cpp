@@ -13,27 +13,13 @@ namespace {
 
 using Scores = nb::ndarray<const double, nb::device::cpu>;
 
-const std::map<std::string, LossKind> kLosses = {
-    {"squared_error", LossKind::kSquaredError},
-    {"absolute_error", LossKind::kAbsoluteError},
-    {"quantile", LossKind::kQuantile},
-    {"huber", LossKind::kHuber},
-    {"poisson", LossKind::kPoisson},
-    {"gamma", LossKind::kGamma},
-    {"tweedie", LossKind::kTweedie},
-    {"logistic", LossKind::kLogistic},
-    {"exponential", LossKind::kExponential},
-};
+#define AGBM_LOSS_NAME(name, made) {#name, LossKind::name},
+const std::map<std::string, LossKind> kLosses = {AGBM_LOSSES(AGBM_LOSS_NAME)};
+#undef AGBM_LOSS_NAME
 
-const std::map<std::string, DistributionKind> kDistributions = {
-    {"normal", DistributionKind::kNormal},
-    {"log_normal", DistributionKind::kLogNormal},
-    {"student_t", DistributionKind::kStudentT},
-    {"gamma_distribution", DistributionKind::kGamma},
-    {"negative_binomial", DistributionKind::kNegativeBinomial},
-    {"zero_inflated_poisson", DistributionKind::kZeroInflatedPoisson},
-    {"zero_inflated_gamma", DistributionKind::kZeroInflatedGamma},
-};
+#define AGBM_DISTRIBUTION_NAME(name, made) {#name, DistributionKind::name},
+const std::map<std::string, DistributionKind> kDistributions = {AGBM_DISTRIBUTIONS(AGBM_DISTRIBUTION_NAME)};
+#undef AGBM_DISTRIBUTION_NAME
 
 LossKind loss_of(const std::string& name) {
   const auto found = kLosses.find(name);

@@ -13,7 +13,17 @@ from ._losses.distributions import (
 )
 from ._losses.histogram import HistogramDistribution
 from ._losses.ranking import LambdaRank, ListwiseCrossEntropy, PairwiseLogistic
-from ._losses.regression import AbsoluteError, Gamma, HalfSquaredError, Huber, Poisson, Quantile, Tweedie
+from ._losses.regression import (
+    AbsoluteError,
+    Expectile,
+    Gamma,
+    HalfSquaredError,
+    Huber,
+    LogCosh,
+    Poisson,
+    Quantile,
+    Tweedie,
+)
 from ._losses.survival import AcceleratedFailureTime, Cox, PiecewiseExponential
 
 __all__ = [
@@ -21,6 +31,7 @@ __all__ = [
     "AcceleratedFailureTime",
     "Cox",
     "CrossEntropy",
+    "Expectile",
     "Exponential",
     "Gamma",
     "GammaDistribution",
@@ -29,6 +40,7 @@ __all__ = [
     "Huber",
     "LambdaRank",
     "ListwiseCrossEntropy",
+    "LogCosh",
     "LogLoss",
     "LogNormalDistribution",
     "Loss",

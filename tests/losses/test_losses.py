@@ -14,10 +14,12 @@ from agbm import _native
 from agbm._losses import exp, has_kernels, log
 from agbm.losses import (
     AbsoluteError,
+    Expectile,
     Exponential,
     Gamma,
     HalfSquaredError,
     Huber,
+    LogCosh,
     LogLoss,
     Multinomial,
     MultinomialCrossEntropy,
@@ -36,6 +38,8 @@ LOSSES = {
     "absolute": (AbsoluteError(), NUMBERS),
     "quantile": (Quantile(0.8), NUMBERS),
     "huber": (Huber(1.5), NUMBERS),
+    "expectile": (Expectile(0.8), NUMBERS),
+    "log-cosh": (LogCosh(1.5), NUMBERS),
     "poisson": (Poisson(), COUNTS),
     "gamma": (Gamma(), COUNTS + 0.1),
     "tweedie": (Tweedie(1.3), COUNTS),
@@ -44,7 +48,8 @@ LOSSES = {
     "3 classes": (Multinomial(3), CODES),
     "7 classes": (Multinomial(7), CODES),
 }
-WITH_KINKS = ("absolute", "quantile", "huber")
+PARABOLAS_ABOVE = ("absolute", "quantile", "huber", "log-cosh")
+"""Losses whose curvature is that of a parabola above them."""
 QUANTITIES = ("value", "negative_gradient", "hessian")
 every_loss = pytest.mark.parametrize("name", LOSSES)
 
@@ -80,13 +85,13 @@ def test_hessian(name):
     loss, y = LOSSES[name]
     for f in np.linspace(-3.1, 3.1, 12):
         scores, step = scores_like(loss, y, f), 1e-5
-        if name in WITH_KINKS:  # the parabola with that curvature lies above the loss
+        if name in PARABOLAS_ABOVE:  # the parabola with that curvature lies above the loss
             for other in np.linspace(-40, 40, 33):
                 move = other - scores
                 parabola = loss.value(y, scores) - loss.negative_gradient(y, scores) * move
                 parabola = parabola + 0.5 * loss.hessian(y, scores) * move**2
                 far = np.abs(y - scores) >= np.median(np.abs(y - scores))  # closer rows have less curvature
-                far = far | (name == "huber")
+                far = far | (name in ("huber", "log-cosh"))
                 assert np.all((loss.value(y, np.full(len(y), other)) <= parabola + 1e-9)[far])
         else:
             hessian = np.atleast_2d(loss.hessian(y, scores))
@@ -94,7 +99,7 @@ def test_hessian(name):
             for k, down, up in along_each_score(loss, y, scores, step):
                 bend = (loss.negative_gradient(y, down) - loss.negative_gradient(y, up)) / (2 * step)
                 expected = factor * np.atleast_2d(bend)[k]
-                if not isinstance(loss, (HalfSquaredError, Exponential)):  # no step is longer than that
+                if not isinstance(loss, (HalfSquaredError, Expectile, Exponential)):  # no step is longer than that
                     longest = 2 if isinstance(loss, Tweedie) else 6
                     residual = np.atleast_2d(loss.negative_gradient(y, scores))[k]
                     expected = np.maximum(expected, np.abs(residual) / longest)
@@ -175,7 +180,7 @@ def test_the_best_constant_predicts_the_mean_or_the_quantile(name):
     predicted = loss.inverse_link(np.array([best]))[0]
     if name in ("absolute", "quantile"):
         assert predicted == np.sort(y)[2 if name == "absolute" else 3]
-    elif name != "huber":
+    elif name not in ("huber", "expectile", "log-cosh"):
         assert predicted == pytest.approx(y.mean())
 
 

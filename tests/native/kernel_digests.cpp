@@ -127,9 +127,9 @@ void print_vectors(Table& t) {
 }
 
 void print_losses(Table& t) {
-  for (int kind = 0; kind <= static_cast<int>(LossKind::kExponential); ++kind) {
+  for (int kind = 0; kind <= static_cast<int>(LossKind::exponential); ++kind) {
     // A label of 1 is allowed by all of them, and a parameter of 0.6 or, for Tweedie's, 1.6.
-    const double parameter = static_cast<LossKind>(kind) == LossKind::kTweedie ? 1.6 : 0.6;
+    const double parameter = static_cast<LossKind>(kind) == LossKind::tweedie ? 1.6 : 0.6;
     const std::vector<double> ones(kRows, 1.0);
     print("loss " + std::to_string(kind), [&](int n) {
       Digest digest;

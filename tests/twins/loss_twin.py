@@ -65,6 +65,34 @@ class Huber(Twin):
         return self.loss.delta / np.maximum(np.abs(y - f), self.loss.delta)
 
 
+class Expectile(Twin):
+    def weight(self, y, f):
+        return 2.0 * np.where(y < f, 1.0 - self.loss.tau, self.loss.tau)
+
+    def value(self, y, f):
+        return self.weight(y, f) * 0.5 * (y - f) ** 2
+
+    def negative_gradient(self, y, f):
+        return self.weight(y, f) * (y - f)
+
+    def hessian(self, y, f):
+        return self.weight(y, f)
+
+
+class LogCosh(Twin):
+    def value(self, y, f):
+        d = np.abs(y - f) / self.loss.scale
+        near = d**2 / 2 - d**4 / 12 + d**6 / 45
+        return self.loss.scale**2 * np.where(d < 1e-2, near, d + np.log1p(np.exp(-2 * d)) - np.log(2.0))
+
+    def negative_gradient(self, y, f):
+        return self.loss.scale * np.tanh((y - f) / self.loss.scale)
+
+    def hessian(self, y, f):
+        d = np.abs(y - f) / self.loss.scale
+        return np.where(d > 0.0, np.tanh(d) / np.where(d > 0.0, d, 1.0), 1.0)
+
+
 class Tweedie(Twin):
     def value(self, y, f):
         p = self.loss.power

@@ -185,8 +185,8 @@ _CLASS_WEIGHT = """    class_weight : dict, "balanced" or None, default=None
 _LOSSES = {
     True: '"auto", "log_loss", "exponential", "cross_entropy"',
     False: (
-        '"auto", "squared_error", "absolute_error", "quantile:0.9", "huber:1.5", "poisson", "gamma", "tweedie:1.5", '
-        '"cross_entropy"'
+        '"auto", "squared_error", "absolute_error", "quantile:0.9", "expectile:0.8", "huber:1.5", "log_cosh", '
+        '"poisson", "gamma", "tweedie:1.5", "cross_entropy"'
     ),
 }
 

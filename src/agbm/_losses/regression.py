@@ -209,7 +209,19 @@ class AbsoluteError(Quantile):
         """No parameter."""
 
 
-class Huber(_Identity):
+class _Convex(_Identity, family=True):
+    """Losses without a formula for the best constant."""
+
+    def best_constant(self, y: Array, weight: Array | None) -> float:
+        """The score at which the slope crosses zero."""
+
+        def falls(f: float) -> bool:
+            return exact_means(lambda: [self.negative_gradient(y, np.full(len(y), f))], weight)[0] > 0.0
+
+        return zero_crossing(falls, smallest(y), largest(y))
+
+
+class Huber(_Convex):
     """l(y, f) = (y - f)^2 / 2 up to a distance of delta, and linear beyond. delta is in the unit of y.
 
     Newton steps use the curvature of the parabola that touches the loss and lies above it: 1 near the label, delta /
@@ -234,13 +246,54 @@ class Huber(_Identity):
     def _parameter(self) -> float:
         return float(self.delta)
 
-    def best_constant(self, y: Array, weight: Array | None) -> float:
-        """The score at which the slope crosses zero."""
 
-        def falls(f: float) -> bool:
-            return exact_means(lambda: [self.negative_gradient(y, np.full(len(y), f))], weight)[0] > 0.0
+class Expectile(_Convex):
+    """l(y, f) = tau (y - f)^2 above f and (1 - tau) (f - y)^2 below: the score estimates the tau-expectile of y.
 
-        return zero_crossing(falls, smallest(y), largest(y))
+    Expectiles are to the mean what quantiles are to the median (Newey and Powell, "Asymmetric least squares estimation
+    and testing", 1987). With tau = 0.5, the loss is the squared error.
+    """
+
+    names: ClassVar[tuple[str, ...]] = ("expectile:0.8",)
+    argument: ClassVar[Argument] = "number"
+    _kernel = "expectile"
+
+    def __init__(self, tau: float) -> None:
+        self.tau = checked("tau", tau, 0.0, 1.0)
+
+    @property
+    def traits(self) -> Traits:
+        """Intervals around the mean only."""
+        return Traits(intervals="distance" if self.tau == 0.5 else "none")
+
+    @property
+    def smoothness(self) -> float:  # type: ignore[override]
+        """Twice the larger one of tau and 1 - tau."""
+        return 2.0 * max(self.tau, 1.0 - self.tau)
+
+    @property
+    def _parameter(self) -> float:
+        return self.tau
+
+
+class LogCosh(_Convex):
+    """l(y, f) = scale^2 log(cosh((y - f) / scale)): squared near the label, linear far from it, smooth everywhere.
+
+    scale is in the unit of y. Newton steps use the curvature of the parabola that touches the loss and lies above it,
+    tanh(d) / d with d = (y - f) / scale.
+    """
+
+    names: ClassVar[tuple[str, ...]] = ("log_cosh", "log_cosh:2.0")
+    argument: ClassVar[Argument] = "number"
+    _kernel = "log_cosh"
+    smoothness = 1.0
+
+    def __init__(self, scale: float = 1.0) -> None:
+        self.scale = checked("scale", scale, 0.0, math.inf, "; use the squared error in place of an infinite one")
+
+    @property
+    def _parameter(self) -> float:
+        return self.scale
 
 
 class Tweedie(BuiltInLoss):

@@ -20,13 +20,22 @@ DEVICES = st.integers(1, 2).map(a_device)
 SPECIAL = [0.0, -0.0, 5e-324, -2e-310, 1e-160, 1.7e308, -1.7e308, 2.0**1016, np.inf, -np.inf, np.nan]
 
 LABELS = {
-    "squared_error": "any", "absolute_error": "any", "quantile": "any", "huber": "any", "poisson": "counts",
+    "squared_error": "any", "absolute_error": "any", "quantile": "any", "huber": "any", "expectile": "any",
+    "log_cosh": "any", "poisson": "counts",
     "gamma": "positive", "tweedie": "counts", "logistic": "shares", "exponential": "shares", "normal": "any",
     "log_normal": "positive", "student_t": "any", "gamma_distribution": "positive", "negative_binomial": "counts",
     "zero_inflated_poisson": "counts", "zero_inflated_gamma": "counts", "multinomial": "codes",
     "shares_of_classes": "shares",
 }  # fmt: skip
-PARAMETERS = {"quantile": 0.3, "huber": 0.7, "tweedie": 1.4, "student_t": 5.0, "absolute_error": 0.4}
+PARAMETERS = {
+    "quantile": 0.3,
+    "huber": 0.7,
+    "expectile": 0.8,
+    "log_cosh": 1.5,
+    "tweedie": 1.4,
+    "student_t": 5.0,
+    "absolute_error": 0.4,
+}
 
 
 def numbers(rng, shape, special=0.05):

@@ -191,16 +191,19 @@ struct ZeroInflatedGammaDistribution {
   AGBM_INLINE static double amount(double y) { return y > 0.0 ? y : 1.0; }  // any positive number: it is not used
 };
 
-// The distributions by number.
-enum class DistributionKind {
-  kNormal,
-  kLogNormal,
-  kStudentT,
-  kGamma,
-  kNegativeBinomial,
-  kZeroInflatedPoisson,
-  kZeroInflatedGamma,
-};
+// All of them, as in AGBM_LOSSES.
+#define AGBM_DISTRIBUTIONS(DISTRIBUTION)                                 \
+  DISTRIBUTION(normal, NormalDistribution{})                             \
+  DISTRIBUTION(log_normal, LogNormalDistribution{})                      \
+  DISTRIBUTION(student_t, StudentTDistribution{parameter})               \
+  DISTRIBUTION(gamma_distribution, GammaDistribution{})                  \
+  DISTRIBUTION(negative_binomial, NegativeBinomialDistribution{})        \
+  DISTRIBUTION(zero_inflated_poisson, ZeroInflatedPoissonDistribution{}) \
+  DISTRIBUTION(zero_inflated_gamma, ZeroInflatedGammaDistribution{})
+
+#define AGBM_NUMBER(name, made) name,
+enum class DistributionKind { AGBM_DISTRIBUTIONS(AGBM_NUMBER) };
+#undef AGBM_NUMBER
 
 // The number of scores of a distribution, from the type of a reference to it.
 template <class Distribution>
@@ -211,15 +214,10 @@ constexpr int kScoresOf<const Distribution&> = Distribution::kScores;
 // Calls use(distribution) with the distribution of a kind.
 template <class Use>
 AGBM_INLINE inline void with_distribution(DistributionKind kind, double parameter, const Use& use) {
-  switch (kind) {
-    case DistributionKind::kNormal: return use(NormalDistribution{});
-    case DistributionKind::kLogNormal: return use(LogNormalDistribution{});
-    case DistributionKind::kStudentT: return use(StudentTDistribution{parameter});
-    case DistributionKind::kGamma: return use(GammaDistribution{});
-    case DistributionKind::kNegativeBinomial: return use(NegativeBinomialDistribution{});
-    case DistributionKind::kZeroInflatedPoisson: return use(ZeroInflatedPoissonDistribution{});
-    case DistributionKind::kZeroInflatedGamma: return use(ZeroInflatedGammaDistribution{});
-  }
+#define AGBM_CASE(name, made) \
+  case DistributionKind::name: return use(made);
+  switch (kind) { AGBM_DISTRIBUTIONS(AGBM_CASE) }
+#undef AGBM_CASE
 }
 
 }  // namespace agbm

@@ -77,6 +77,53 @@ struct HuberLoss {
   AGBM_INLINE double hessian(double y, double f) const { return delta / at_least(absolute(y - f), delta); }
 };
 
+// The squared error, in which rows below the score count (1 - tau) and rows above it tau, both times 2.
+struct ExpectileLoss {
+  double tau;
+
+  AGBM_INLINE double value(double y, double f) const { return weight(y, f) * (0.5 * ((y - f) * (y - f))); }
+  AGBM_INLINE double negative_gradient(double y, double f) const { return weight(y, f) * (y - f); }
+  AGBM_INLINE double hessian(double y, double f) const { return weight(y, f); }
+
+ private:
+  AGBM_INLINE double weight(double y, double f) const { return 2.0 * (y < f ? 1.0 - tau : tau); }
+};
+
+// scale^2 log(cosh(d)) with d = (y - f) / scale. The hessian is the curvature tanh(d) / d of the parabola that touches
+// the loss and lies above it: the second derivative vanishes far from the label, where Newton steps would explode.
+struct LogCoshLoss {
+  double scale;
+
+  AGBM_INLINE double value(double y, double f) const {
+    const double d = absolute(y - f) / scale, d2 = d * d;
+    const double near = d2 * (0.5 - d2 * (1.0 / 12.0 - d2 * (1.0 / 45.0)));
+    const double far = d + log_1_plus(bounded_exp(-2.0 * d)) - 0.6931471805599453;
+    return scale * scale * (d < kNear ? near : far);
+  }
+  AGBM_INLINE double negative_gradient(double y, double f) const {
+    const double d = absolute(y - f) / scale;
+    return copy_sign(scale * (d < kNear ? d * near_quotient(d) : far_tanh(d)), y - f);
+  }
+  AGBM_INLINE double hessian(double y, double f) const {
+    const double d = absolute(y - f) / scale;
+    return d < kNear ? near_quotient(d) : far_tanh(d) / at_least(d, kNear);
+  }
+
+ private:
+  // Nearer to the label, exponentials cancel, and series are exact.
+  static constexpr double kNear = 0.01;
+
+  AGBM_INLINE static double far_tanh(double d) {
+    const double e = bounded_exp(-2.0 * d);
+    return (1.0 - e) / (1.0 + e);
+  }
+  // tanh(d) / d.
+  AGBM_INLINE static double near_quotient(double d) {
+    const double d2 = d * d;
+    return 1.0 - d2 * (1.0 / 3.0 - d2 * (2.0 / 15.0 - d2 * (17.0 / 315.0)));
+  }
+};
+
 struct PoissonLoss {
   AGBM_INLINE double value(double y, double f) const { return bounded_exp(f) - y * f; }
   AGBM_INLINE double negative_gradient(double y, double f) const { return y - bounded_exp(f); }
@@ -137,33 +184,31 @@ struct ExponentialLoss {
   AGBM_INLINE double hessian(double y, double f) const { return at_least(value(y, f), kLeastHessian); }
 };
 
-// The losses by number.
-enum class LossKind {
-  kSquaredError,
-  kAbsoluteError,
-  kQuantile,
-  kHuber,
-  kPoisson,
-  kGamma,
-  kTweedie,
-  kLogistic,
-  kExponential,
-};
+// All of them: a name, by which the CPU finds a loss and whose position is its number on a GPU, and the struct.
+#define AGBM_LOSSES(LOSS)                            \
+  LOSS(squared_error, HalfSquaredErrorLoss{})        \
+  LOSS(absolute_error, AbsoluteErrorLoss{parameter}) \
+  LOSS(quantile, QuantileLoss{parameter})            \
+  LOSS(huber, HuberLoss{parameter})                  \
+  LOSS(expectile, ExpectileLoss{parameter})          \
+  LOSS(log_cosh, LogCoshLoss{parameter})             \
+  LOSS(poisson, PoissonLoss{})                       \
+  LOSS(gamma, GammaLoss{})                           \
+  LOSS(tweedie, TweedieLoss{parameter})              \
+  LOSS(logistic, LogisticLoss{})                     \
+  LOSS(exponential, ExponentialLoss{})
+
+#define AGBM_NUMBER(name, made) name,
+enum class LossKind { AGBM_LOSSES(AGBM_NUMBER) };
+#undef AGBM_NUMBER
 
 // Calls use(loss) with the loss of a kind.
 template <class Use>
 AGBM_INLINE inline void with_loss(LossKind kind, double parameter, const Use& use) {
-  switch (kind) {
-    case LossKind::kSquaredError: return use(HalfSquaredErrorLoss{});
-    case LossKind::kAbsoluteError: return use(AbsoluteErrorLoss{parameter});
-    case LossKind::kQuantile: return use(QuantileLoss{parameter});
-    case LossKind::kHuber: return use(HuberLoss{parameter});
-    case LossKind::kPoisson: return use(PoissonLoss{});
-    case LossKind::kGamma: return use(GammaLoss{});
-    case LossKind::kTweedie: return use(TweedieLoss{parameter});
-    case LossKind::kLogistic: return use(LogisticLoss{});
-    case LossKind::kExponential: return use(ExponentialLoss{});
-  }
+#define AGBM_CASE(name, made) \
+  case LossKind::name: return use(made);
+  switch (kind) { AGBM_LOSSES(AGBM_CASE) }
+#undef AGBM_CASE
 }
 
 // The multinomial loss, log(sum over classes of exp(f_k)) - f_y, for class codes y. For shares y_k of the classes, which
