@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import agbm
 from agbm import AGBMClassifier, AGBMRegressor, losses
+from agbm._losses import BuiltInLoss
 from agbm.methods import AGBM, GBM, VAGBM, Fading, Method
 
 pytestmark = pytest.mark.slow
@@ -113,7 +114,7 @@ def plain(value):
         return plain(value.tolist())
     if isinstance(value, Method):
         return type(value), plain(value.get_params(deep=False))
-    return repr(value) if isinstance(value, losses.BuiltInLoss) else value
+    return repr(value) if isinstance(value, BuiltInLoss) else value
 
 
 def check(model, X, folder):
