@@ -52,7 +52,7 @@ class Ours(Library):
 
     def grower(self, X: np.ndarray, y: np.ndarray, setting: Setting, kind: str = "gbm") -> Work:
         """`kind` is "gbm", or accelerated boosting with a "shared" tree or two "separate" trees."""
-        from agbm import _native
+        from agbm._base import _native
         from agbm._core.boosting import agbm, gbm
         from agbm._core.objective import LocalObjective, of_each_output
         from agbm._core.schedules import PaperSchedule

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from agbm import _native
+from agbm._base import _native
 
 ROWS_AT_ONCE = 50_000
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from agbm import _native
+from agbm._base import _native
 from agbm._base.sums import ExactSum, exact_mean, exact_sum, inner_sums, rounded_inner_sums, weight_sum
 from agbm._base.weights import Weights
 from agbm._core.objective import LocalObjective

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agbm import _native
+from agbm._base import _native
 
 SIZES = st.sampled_from([1, 7, 8, 9, 100, 16383, 16384, 16385, 40_000])
 

@@ -21,7 +21,8 @@ from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostin
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression
 
-from agbm import AGBMClassifier, AGBMRegressor, Batches, Checkpoint, _native
+from agbm import AGBMClassifier, AGBMRegressor, Batches, Checkpoint
+from agbm._base import _native
 from agbm._base.sums import step_of_sums, weight_step, whole_weights
 from agbm._data import batches
 from agbm._data.blocks import UNUSED, BlockReader, Places, gather

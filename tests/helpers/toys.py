@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from hypothesis import strategies as st
 
-from agbm import _native
+from agbm._base import _native
 from agbm._core.learners import Fit, WeightedSum
 from agbm._core.objective import LocalObjective, of_each_output
 from agbm._data.hold_out import hold_out

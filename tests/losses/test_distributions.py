@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from scipy import special, stats
 from scipy.optimize import minimize
 
-from agbm import _native, losses
+from agbm import losses
+from agbm._base import _native
 from agbm._losses import best_constant_with
 from agbm._losses.distributions import DistributionLoss
 from agbm._losses.frozen import ZeroInflated

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 
-from agbm import _native
+from agbm._base import _native
 from agbm._losses import exp, has_kernels, log
 from agbm.losses import (
     AbsoluteError,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import agbm
-from agbm import _native
+from agbm._base import _native
 
 
 @pytest.mark.slow
@@ -38,7 +38,7 @@ def test_examples_of_the_docstrings(monkeypatch, tmp_path):
 
 
 def test_stub_matches_the_native_module():
-    tree = ast.parse((Path(agbm.__file__).parent / "_native.pyi").read_text())
+    tree = ast.parse((Path(agbm.__file__).parent / "_base" / "_native.pyi").read_text())
     stubs = {}
     for node in tree.body:
         if isinstance(node, ast.FunctionDef):

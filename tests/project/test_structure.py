@@ -33,7 +33,7 @@ def module_name(path):
 
 PATHS = {module_name(path): path for path in sorted(PACKAGE.rglob("*.py"))}
 MODULES = {name: ast.parse(path.read_text()) for name, path in PATHS.items()}
-NATIVE = "_native"
+NATIVE = "_base._native"
 
 
 def absolute(name, node):

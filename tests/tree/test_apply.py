@@ -11,7 +11,7 @@ from sklearn.datasets import make_classification, make_regression
 from sklearn.linear_model import LinearRegression
 
 from agbm import AGBMClassifier, AGBMRegressor, load
-from agbm._native import leaf_sums
+from agbm._base._native import leaf_sums
 from agbm._tree.forest import NODE, Forest
 from agbm.export import encode, to_lightgbm
 from forests import LAYOUTS, random_forest

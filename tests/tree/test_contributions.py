@@ -19,7 +19,8 @@ from sklearn.feature_selection import SelectFromModel
 from sklearn.inspection import permutation_importance
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
-from agbm import AGBMClassifier, AGBMRegressor, _native
+from agbm import AGBMClassifier, AGBMRegressor
+from agbm._base import _native
 from agbm.export import to_lightgbm
 from agbm.losses import Huber, Quantile, Tweedie
 from forests import LAYOUTS, random_forest

@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.sparse import coo_array, csc_array, csr_array
 
-from agbm import _native
+from agbm._base import _native
 from agbm._base.weights import Weights
 from agbm._core.learners import Newton
 from agbm._core.ring import RingPart

@@ -1,4 +1,4 @@
-"""What everything else rests on: exact sums, sums over processes, weights, threads, digests of objects, whole files.
+"""What everything else rests on: the compiled module, exact sums, sums over processes, weights, threads, whole files.
 
-Nothing here knows about boosting. It imports nothing of the package but the compiled module.
+Nothing here knows about boosting. It imports nothing of the package.
 """

@@ -14,7 +14,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .. import _native
+from . import _native
 from .together import combined, combined_lazily, count
 
 Array = NDArray[np.float64]

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 
-from .. import _native
+from .._base import _native
 from .._base.sums import Array, empty
 from .._base.weights import Weights
 

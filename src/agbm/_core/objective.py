@@ -9,7 +9,7 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 
-from .. import _native
+from .._base import _native
 from .._base.sums import Array, ExactSum, empty, exact_sum, inner_sums, rounded_inner_sums, rows_together, weight_sum
 from .._base.together import largest
 from .._base.weights import Weights

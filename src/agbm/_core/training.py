@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from .. import _native
+from .._base import _native
 from .boosting import Step
 from .ensemble import Ensemble
 from .learners import DivergedError

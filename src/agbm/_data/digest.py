@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from .. import _native
+from .._base import _native
 from .rows import VALIDATION, Rows
 
 MOST_BLOCKS = 1024

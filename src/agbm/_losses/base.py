@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import Any, ClassVar, Literal, Protocol, Self
 
-from .. import _native
+from .._base import _native
 from .._base.sums import Array, ExactSum, empty, exact_sum, rows_together, weight_sum
 from .._base.together import largest, smallest
 from .constants import zero_slope

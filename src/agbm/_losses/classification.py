@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from .. import _native
+from .._base import _native
 from .._base.sums import Array, ExactSum, exact_mean, exact_means, exact_sum, rows_together
 from .._base.together import anywhere, combined, largest, smallest
 from .base import BuiltInLoss, Task, Traits

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .. import _native
+from .._base import _native
 from .._base.sums import Array
 
 

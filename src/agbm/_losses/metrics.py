@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .. import _native
+from .._base import _native
 from .._base.sums import Array, exact_mean, rows_together
 from .ranking import NO_CUT
 

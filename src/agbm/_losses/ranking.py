@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import _native
+from .._base import _native
 from .._base.sums import Array, ExactSum, exact_sum, rows_together, step_of_sums
 from .._base.together import anywhere, count
 from .base import JointLoss, Task, Traits

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .. import _native
+from .._base import _native
 from .._base.sums import Array, ExactSum, exact_mean, exact_means
 from .._base.together import anywhere, largest, smallest
 from .base import Argument, BuiltInLoss, Task, Traits, check_amounts, check_positive, checked

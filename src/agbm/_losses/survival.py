@@ -19,7 +19,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import _native
+from .._base import _native
 from .._base.sums import Array, ExactSum, exact_means, exact_sum, rows_together
 from .._base.together import anywhere, count, largest, smallest
 from .base import Argument, BuiltInLoss, JointLoss, Prediction, Task, Traits, checked

@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import _native
+from .._base import _native
 from .._base.whole_file import replacing
 from .._tree.forest import NODE
 

@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import InvalidParameterError
 
-from .. import _native
-from .._base import threads
+from .._base import _native, threads
 from .._base.identity import library_version
 from .._base.sums import Array
 from .._core.ensemble import Ensemble

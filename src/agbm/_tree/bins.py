@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from .. import _native
+from .._base import _native
 from .._base.sums import Array, exact_sum, step_of_sums
 from .._base.weights import Weights
 from .forest import Forest

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from .. import _native
+from .._base import _native
 from .._base.sums import Array
 
 # How many values of a sparse matrix are made dense at a time: whole rows of about 32 MB in total, at least one row.

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from .. import _native
+from .._base import _native
 from .._base.sums import Array
 from .._base.weights import Weights
 from .._core.learners import DivergedError, Fit, Model, Newton, fit_of

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import _native
+from .._base import _native
 from .._base.sums import Array
 from .._base.weights import Weights
 from .._core.ensemble import Ensemble

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from agbm import _native
+from agbm._base import _native
 from agbm._base.weights import Weights
 from agbm._core.learners import DivergedError, Newton
 from agbm._core.ring import RingPart

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agbm import _native
+from agbm._base import _native
 from agbm._base.sums import exact_sum, inner_sums
 from agbm._engines.device import vectors
 from agbm._engines.device.vectors import Quantity, Sums

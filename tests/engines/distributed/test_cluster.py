@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agbm import AGBMClassifier, AGBMRegressor, _native
+from agbm import AGBMClassifier, AGBMRegressor
+from agbm._base import _native
 from agbm._base.sums import of_ordered_bits, ordered_bits, weight_step
 from agbm._base.weights import MOST_REPEATS_IN_ALL
 from agbm._core.objective import LocalObjective

@@ -20,7 +20,7 @@ import numpy as np
 from joblib import Parallel, delayed
 from scipy.stats import gmean
 
-from ... import _native
+from ..._base import _native
 from . import protocol
 from .data_sets import DataSet
 from .printed import PRINTED, TREES, Figure, Losses

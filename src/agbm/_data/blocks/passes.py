@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.utils import _safe_indexing, check_array
 
-from ... import _native
+from ..._base import _native
 from ..._base.sums import Array
 from ..._base.weights import Weights, joined
 from ..._core.objective import start_residual

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ... import _native
+from ..._base import _native
 from ..._base.weights import Weights
 from ..._core.learners import DivergedError, Fit, Model, Newton
 from ..._core.ring import RingPart

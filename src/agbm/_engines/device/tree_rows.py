@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ... import _native
+from ..._base import _native
 from ..._base.sums import Array
 from ..._core.ring import RingPart
 from ..._tree.tallies import quantiles_of_leaves

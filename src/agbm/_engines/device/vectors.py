@@ -8,7 +8,7 @@ from functools import cache
 
 import numpy as np
 
-from ... import _native
+from ..._base import _native
 from ..._base.sums import ExactSum
 from .device import Device, DeviceArray, blocks_for
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ... import _native
+from ..._base import _native
 from ..._base.sums import Array
 from ..._base.weights import MOST_REPEATS_IN_ALL
 from ..._core.learners import DivergedError, Fit, Model, Newton

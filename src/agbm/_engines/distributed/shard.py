@@ -11,7 +11,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ... import _native
+from ..._base import _native
 from ..._base.sums import Array, ExactSum
 from ..._core.learners import Newton
 from ..._core.objective import LocalObjective
