@@ -83,6 +83,8 @@ CASES = [
     (losses.Quantile(0.3), any_labels, 2, True),
     (losses.Quantile([0.1, 0.5, 0.8]), one_of(any_labels), 3, False),
     (losses.Huber(0.7), any_labels, 1, True),
+    (losses.Expectile(0.8), any_labels, 1, True),
+    (losses.LogCosh(0.7), any_labels, 1, True),
     (losses.Poisson(), counts, 2, True),
     (losses.Gamma(), positive, 1, True),
     (losses.Tweedie(1.4), counts, 1, True),
