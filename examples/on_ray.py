@@ -43,8 +43,7 @@ from agbm._engines.distributed.partition_tasks import (
     sources_of,
 )
 from agbm._engines.distributed.shard import Shard
-from agbm._engines.distributed.shard_tasks import Part, Recipe, encode_part, make_shard
-from agbm._engines.distributed.sharing import share_out
+from agbm._engines.distributed.shard_tasks import Part, Recipe, encode_part, make_shard, share_out
 from agbm._estimators.base import BaseAGBM
 from agbm._fit.label_steps import before
 from agbm._fit.sources import BlockRows

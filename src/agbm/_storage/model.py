@@ -22,6 +22,7 @@ from .._core.ensemble import Ensemble
 from .._core.learners import Model, WeightedSum
 from .._core.methods import AGBM, GBM, VAGBM, Fading, Method
 from .._core.training import Record
+from .._data.digest import RowDigest, Shape
 from .._data.reader import TableReader
 from .._data.tables import Categories
 from .._labels.base import Labels
@@ -34,7 +35,6 @@ from .._tree.forest import Stack
 from . import calibration as stored_calibration
 from . import container as model_file
 from . import labels as stored_labels
-from . import origin as stored_origin
 from . import values as stored_values
 from .columns import category_arrays, described_derivation, restored_categories, restored_derivation
 from .container import ModelFileError, Stored
@@ -50,6 +50,9 @@ _HISTORY: dict[str, Any] = dict.fromkeys(Record._fields, np.float64) | {
 }
 del _HISTORY["scores"]  # saved by name, one section for all
 MAX_SCORES = 1_000
+ORIGIN = "origin"
+"""What a model was trained with: the version of the library, and digests of rows."""
+LARGEST_COUNT = 1 << 48
 _METHODS: dict[str, type[Method]] = {kind.__name__: kind for kind in (Fading, GBM, VAGBM, AGBM)}
 
 
@@ -168,7 +171,7 @@ def description_of(saved: Saved) -> dict[str, Any]:
     if model.updates:
         described["updates"] = [list(update) for update in model.updates]
     if model.origin is not None:
-        described[stored_origin.ENTRY] = stored_origin.described(*model.origin)
+        described[ORIGIN] = _described_origin(*model.origin)
     described |= stored_calibration.described(model.calibration)
     return described | stored_labels.described(model.labels)
 
@@ -201,7 +204,7 @@ def arrays_of(model: FittedModel) -> dict[str, NDArray[Any]]:
     arrays |= stored_labels.to_arrays(model.labels)
     arrays |= stored_calibration.to_arrays(model.calibration)
     if model.origin is not None:
-        arrays |= stored_origin.to_arrays(model.origin.data)
+        arrays |= _arrays_of_origin(model.origin.data)
     if model.baseline is not None:
         arrays["baseline"] = model.baseline
     for name, dtype in _HISTORY.items():
@@ -233,7 +236,7 @@ def restore(stored: Stored, estimators: Mapping[str, type]) -> Saved:
     start = _restored_start(labels, stored)
     stored_labels.check_loss(labels, loss)
     ensembles, folded = _restored_trees(reader, labels, stored)
-    origin = stored_origin.restored(stored)
+    origin = _restored_origin(stored)
     model = FittedModel(
         reader=reader,
         labels=labels,
@@ -461,3 +464,25 @@ def _method(name: str, made_of: Mapping[str, Any]) -> Method:
         return method
     except (TypeError, ValueError) as error:
         raise ModelFileError(f"method: {error}") from error
+
+
+def _described_origin(version: str, data: RowDigest) -> dict[str, Any]:
+    """The entry of the description of a model."""
+    return {"version": version, **data.shape._asdict()}
+
+
+def _arrays_of_origin(data: RowDigest) -> dict[str, NDArray[Any]]:
+    """The sections with the sums of blocks and columns."""
+    return {"origin.blocks": data.blocks, "origin.columns": data.columns}
+
+
+def _restored_origin(stored: Stored) -> tuple[str, RowDigest] | None:
+    """The version and the digest of rows in a file, whose sizes are checked; None in files without them."""
+    if ORIGIN not in stored.description:
+        return None
+    entry = stored.entry(ORIGIN, dict)
+    shape = Shape(*(model_file.whole(entry, name, int(name == "n_given"), LARGEST_COUNT) for name in Shape._fields))
+    digest = RowDigest(shape, stored.array("origin.blocks", np.uint64), stored.array("origin.columns", np.uint64))
+    if len(digest.blocks) != shape.n_blocks or len(digest.columns) != shape.n_columns:
+        raise ModelFileError("sizes: the sections 'origin.…' do not match the numbers of rows and columns")
+    return model_file.entry_of(entry, "version", str), digest

@@ -22,7 +22,7 @@ from sklearn.tree import DecisionTreeRegressor
 import agbm
 from agbm import AGBMClassifier, AGBMRegressor
 from agbm._engines.distributed import dask_shards
-from agbm._engines.distributed.sharing import share_out
+from agbm._engines.distributed.shard_tasks import share_out
 from agbm.dask import DaskAGBMClassifier, DaskAGBMRegressor
 from agbm.losses import AbsoluteError, HalfSquaredError
 from dask_cluster import IMPORTS, SECONDS, Cluster, cuts_of, frame, in_parts, labels, wait_until

@@ -10,7 +10,7 @@ executes the orders that still matter: those that made the trees so far and the 
 
 messages.py: orders, messages and replies. log.py: the driver's record of orders, and handles to functions. shard.py:
 the rows of one process. median.py: a median over all shards. objective.py: the objective of the algorithms.
-growth.py: trees on shards. sharing.py: which process gets which partitions. partition_tasks.py, shard_tasks.py: what
+growth.py: trees on shards. partition_tasks.py, shard_tasks.py: what
 the processes do with partitions, and how they make shards of them. binding.py: from prepared rows to an objective. None
 of these imports Dask; dask_*.py do. examples/on_ray.py uses the same modules on Ray.
 """

@@ -5,21 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
+import distributed
 from dask.delayed import delayed
 
-from ..._data.blocks import Blocks, Gathered
+from ..._data.blocks import Block, BlockReader, Blocks, Gathered, RowsHere
+from ..._data.digest import Shape
 from ..._fit.label_steps import before
 from ..._fit.sources import BlockRows
 from ..._tree import TreeLearner
 from .binding import bound, recipe_of
 from .dask_blocks import DaskBlocks, names_of
 from .dask_labels import DaskLabelled
-from .dask_shards import DaskShards, Held
-from .dask_tasks import encode_here, make_dask_shard
+from .dask_shards import DaskShard, DaskShards, Held
 from .dask_workers import Workers
 from .growth import ClusterFitter
 from .objective import ClusterObjective
 from .partition_tasks import call_named, sources_of
+from .shard_tasks import Part, Recipe, encode_part, make_shard
 
 
 class DaskRows:
@@ -73,3 +75,21 @@ class DaskRows:
         """Let the workers drop all shards."""
         for shards in self._shards:
             shards.close()
+
+
+def encode_here(block: Block, here: RowsHere, reader: BlockReader, first: int, shape: Shape | None) -> Part:
+    """A task: encode a partition; see encode_part."""
+    return encode_part(block, here, reader, first, shape, _threads_here())
+
+
+def make_dask_shard(recipe: Recipe, *parts: Part) -> DaskShard:
+    """A task: join parts to a shard."""
+    return make_shard(DaskShard, recipe, parts, _threads_here())
+
+
+def _threads_here() -> int:
+    """The number of threads of the worker that runs this task."""
+    try:
+        return int(distributed.get_worker().state.nthreads)
+    except ValueError:  # not a worker
+        return 1

@@ -19,7 +19,7 @@ import distributed
 from .dask_workers import RESTARTS, Wait, Workers, shortened
 from .messages import Message, Reply, add_up
 from .shard import Shard
-from .sharing import share_out
+from .shard_tasks import share_out
 
 FAN_OUT = 4
 """The number of shards to which one process forwards a message and whose replies it adds up; see docs/scale.md."""
