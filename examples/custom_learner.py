@@ -24,8 +24,8 @@ def main() -> None:
 
     smooth = make_pipeline(Nystroem(gamma=0.1, n_components=30), Ridge(alpha=1.0))
     for name, learner in (("trees", None), ("smooth functions", smooth)):
-        for method in (GBM(), VAGBM(momentum=0.2)):
-            model = AGBMRegressor(method=method, learner=learner, max_iter=30, l2_regularization=1.0)
+        for method in (GBM(learner=learner), VAGBM(momentum=0.2, learner=learner)):
+            model = AGBMRegressor(method=method, max_iter=30, l2_regularization=1.0)
             model.fit(X[train], y[train])
             error = np.sqrt(np.mean((model.predict(X[test]) - surface[test]) ** 2))
             print(

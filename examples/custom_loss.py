@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agbm import AGBMRegressor
+from agbm.losses import HalfSquaredError, Loss
 
 Array = NDArray[np.float64]
 
@@ -56,10 +57,11 @@ def main() -> None:
     rng = np.random.default_rng(0)
     X = rng.uniform(size=(4000, 3))
     demand = 100.0 + 80.0 * X[:, 0] + rng.gamma(2.0, 5.0 + 20.0 * X[:, 1])
-    for name, loss in (("squared_error", "squared_error"), ("Shortage", Shortage())):
+    losses: list[Loss] = [HalfSquaredError(), Shortage()]
+    for loss in losses:
         baked = AGBMRegressor(loss=loss).fit(X[:3000], demand[:3000]).predict(X[3000:])
         cost, short = Shortage().value(demand[3000:], baked).mean(), np.mean(baked < demand[3000:])
-        print(f"{name:14} cost per day {cost:6.1f}, short on {short:4.0%} of days")
+        print(f"{type(loss).__name__:16} cost per day {cost:6.1f}, short on {short:4.0%} of days")
 
 
 if __name__ == "__main__":

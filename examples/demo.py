@@ -21,7 +21,7 @@ from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.model_selection import train_test_split
 
 from agbm import AGBMClassifier, AGBMRegressor
-from agbm.methods import AGBM, VAGBM
+from agbm.methods import AGBM, GBM, VAGBM
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt
@@ -34,7 +34,7 @@ SHARED: dict[str, Any] = {"max_iter": 200, "early_stopping": False, "n_members":
 PAPER: dict[str, Any] = {**SHARED, "learning_rate": 0.05, "max_depth": 3, "l2_regularization": 0.0}
 METHODS: dict[str, dict[str, Any]] = {
     "default, one member": SHARED,
-    "plain boosting": {**SHARED, "method": "gbm", "second_order": True, "colsample_bynode": 0.5},
+    "plain boosting": {**SHARED, "method": GBM(second_order=True), "colsample_bynode": 0.5},
     "GBM": {**PAPER, "method": "gbm"},
     "VAGBM": {**PAPER, "method": VAGBM(momentum=0.2)},
     "AGBM": {**PAPER, "method": AGBM(momentum=0.2), "max_iter": 100},

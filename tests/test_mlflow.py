@@ -11,6 +11,7 @@ from sklearn.preprocessing import StandardScaler
 
 import agbm
 from agbm import AGBMClassifier, AGBMRegressor
+from agbm.methods import Fading
 
 pytestmark = pytest.mark.filterwarnings("default")  # those of MLflow itself
 RNG = np.random.default_rng(0)
@@ -86,7 +87,9 @@ def test_arrays_and_the_registry(mlflow):
 
 def test_mistakes(mlflow, model, tmp_path):
     with pytest.raises(ValueError, match=r"learner=Ridge\(\)"):
-        agbm.mlflow.save_model(AGBMRegressor(learner=Ridge(), max_iter=2).fit(TABLE[["number"]], TABLE["number"]), "a")
+        agbm.mlflow.save_model(
+            AGBMRegressor(method=Fading(learner=Ridge()), max_iter=2).fit(TABLE[["number"]], TABLE["number"]), "a"
+        )
     mlflow.pyfunc.save_model(str(tmp_path / "other"), loader_module="agbm.mlflow", pip_requirements=[])
     with pytest.raises(ValueError, match=r"not a model of agbm\.mlflow"):
         agbm.mlflow.load_model(tmp_path / "other")

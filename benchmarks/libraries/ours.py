@@ -44,11 +44,11 @@ class Ours(Library):
     def fit(self, X: Any, y: np.ndarray, setting: Setting, **parameters: Any) -> Any:
         """Fit plain boosting; `parameters` replace its own."""
         parameters = {
-            "method": "gbm", "second_order": True, "learning_rate": RATE, "max_iter": setting.trees,
+            "method": "gbm", "method__second_order": True, "learning_rate": RATE, "max_iter": setting.trees,
             "max_depth": setting.depth, "min_samples_leaf": MIN_ROWS_IN_LEAF, "max_bins": BINS, "early_stopping": False,
             "n_jobs": setting.threads, "l2_regularization": 0.0,
         } | parameters  # fmt: skip
-        return self.estimator("classes" if setting.logistic else "values", **parameters).fit(X, y)
+        return self.estimator("classes" if setting.logistic else "values").set_params(**parameters).fit(X, y)
 
     def grower(self, X: np.ndarray, y: np.ndarray, setting: Setting, kind: str = "gbm") -> Work:
         """`kind` is "gbm", or accelerated boosting with a "shared" tree or two "separate" trees."""

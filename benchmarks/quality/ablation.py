@@ -20,7 +20,7 @@ from benchmarks.shared.document import table
 from benchmarks.shared.records import read
 
 DEFAULT = "the default"
-SAME_TREES: dict[str, Any] = {"second_order": True, "n_members": 5, "colsample_bynode": 0.5}
+SAME_TREES: dict[str, Any] = {"n_members": 5, "colsample_bynode": 0.5}
 """The trees of the default, for the methods of the paper."""
 AS_DEFAULT = Fading(entry=9.3)
 """Weights with which VAGBM takes residuals at the same points as the default."""
@@ -43,11 +43,11 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "learning rate 0.05": {"learning_rate": 0.05},
     "plain boosting, 0.1": {**PLAIN, "n_members": 5},
     "plain boosting, 0.05": {**PLAIN, "n_members": 5, "learning_rate": 0.05},
-    "gradient leaves": {"second_order": False},
-    "VAGBM": {**SAME_TREES, "method": VAGBM(momentum=AS_DEFAULT)},
+    "gradient leaves": {"method": Fading(second_order=False)},
+    "VAGBM": {**SAME_TREES, "method": VAGBM(momentum=AS_DEFAULT, second_order=True)},
     "AGBM, correction 0.5": {
         **SAME_TREES,
-        "method": AGBM(momentum=AS_DEFAULT, correction=0.5, shared_structure=True),
+        "method": AGBM(momentum=AS_DEFAULT, correction=0.5, shared_structure=True, second_order=True),
     },
 }
 

@@ -56,7 +56,7 @@ EARLY_STOPPING, OUT_OF_THE_BOX = "early stopping", "out of the box"
 PROTOCOLS = (EARLY_STOPPING, OUT_OF_THE_BOX)
 FOLDS = 5
 RATES = (0.02, 0.03, 0.05, 0.1, 0.2, 0.3)
-PLAIN: dict[str, Any] = {"method": "gbm", "second_order": True, "colsample_bynode": 0.5}
+PLAIN: dict[str, Any] = {"method": "gbm", "method__second_order": True, "colsample_bynode": 0.5}
 """Plain boosting with the trees of the default."""
 
 
@@ -171,7 +171,7 @@ def _n_members(model: Any) -> int:
     from agbm._core.methods import method_of
     from agbm._fit.auto import n_members
 
-    return n_members(model.n_members, method_of(model.method), uses_trees=True)
+    return n_members(model.n_members, method_of(model.method))
 
 
 def fit_ours_with_best_rate(problem: Problem, run: Run, **parameters: Any) -> Outcome:

@@ -40,6 +40,7 @@ from agbm import AGBMClassifier
 from agbm._engines.distributed.dask_shards import DaskShards
 from agbm._engines.distributed.messages import Message, Reply
 from agbm.dask import DaskAGBMClassifier
+from agbm.methods import GBM
 from benchmarks.libraries import BINS, MIN_ROWS_IN_LEAF, RATE, Library, LightGBM, Setting, XGBoost
 from benchmarks.shared.document import fill_in, table
 from benchmarks.shared.measure import machine, take_turns
@@ -78,14 +79,13 @@ class Contestant(Protocol):
         """Fit a model and return a function that predicts the probabilities of the second class."""
 
 
-def our_parameters(method: str | None, trees: int, n_jobs: int | None = None) -> dict[str, Any]:
-    """Parameters of plain boosting (method "gbm") or of one member of the default (None)."""
+def our_parameters(plain: bool, trees: int, n_jobs: int | None = None) -> dict[str, Any]:
+    """Parameters of plain boosting, or of one member of the default."""
     parameters: dict[str, Any] = {
         "max_iter": trees, "max_depth": DEPTH, "min_samples_leaf": MIN_ROWS_IN_LEAF, "max_bins": BINS,
         "learning_rate": RATE, "early_stopping": False, "n_members": 1, "n_jobs": n_jobs,
     }  # fmt: skip
-    plain = {"method": method, "second_order": True, "l2_regularization": 0.0}
-    return parameters if method is None else parameters | plain
+    return parameters | {"method": GBM(second_order=True), "l2_regularization": 0.0} if plain else parameters
 
 
 def our_probabilities(model: Any) -> Callable[[np.ndarray], np.ndarray]:
@@ -96,21 +96,21 @@ def our_probabilities(model: Any) -> Callable[[np.ndarray], np.ndarray]:
 class OnDask:
     """agbm on a cluster."""
 
-    method: str | None
+    plain: bool
 
     def fit(self, X: Any, y: Any, trees: int) -> Callable[[np.ndarray], np.ndarray]:
-        return our_probabilities(DaskAGBMClassifier(**our_parameters(self.method, trees)).fit(X, y).to_local())
+        return our_probabilities(DaskAGBMClassifier(**our_parameters(self.plain, trees)).fit(X, y).to_local())
 
 
 @dataclass(frozen=True)
 class Local:
     """agbm without Dask, on arrays in this process."""
 
-    method: str | None
+    plain: bool
     n_jobs: int
 
     def fit(self, X: Any, y: Any, trees: int) -> Callable[[np.ndarray], np.ndarray]:
-        return our_probabilities(AGBMClassifier(**our_parameters(self.method, trees, self.n_jobs)).fit(X, y))
+        return our_probabilities(AGBMClassifier(**our_parameters(self.plain, trees, self.n_jobs)).fit(X, y))
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ PLAIN, ONE_MEMBER, LIGHTGBM, XGBOOST = "agbm, plain", "agbm, one member", "Light
 
 def contestants() -> dict[str, Contestant]:
     """All contestants: agbm and the installed peers. Prints the names of peers that are not installed."""
-    found: dict[str, Contestant] = {PLAIN: OnDask("gbm"), ONE_MEMBER: OnDask(None)}
+    found: dict[str, Contestant] = {PLAIN: OnDask(plain=True), ONE_MEMBER: OnDask(plain=False)}
     for library in (LightGBM, XGBoost):
         try:
             found[library.name] = Peer(library())
@@ -379,9 +379,9 @@ def reset_peak() -> float:
 
 def driver_bytes(X: Any, y: Any) -> dict[str, float]:
     """Peak of resident memory that a fit adds to this process, which includes the scheduler."""
-    OnDask("gbm").fit(X[:1_000], y[:1_000], 2)
+    OnDask(plain=True).fit(X[:1_000], y[:1_000], 2)
     before = reset_peak()
-    OnDask("gbm").fit(X, y, 2)
+    OnDask(plain=True).fit(X, y, 2)
     peak = resident("VmHWM") - before
     return {"rows": len(y), "peak_bytes": peak, "bytes_per_row": peak / len(y)}
 
@@ -408,13 +408,13 @@ def on_cluster(asked: Asked, n_workers: int, report: dict[str, Any]) -> None:
         for contestant in contestants().values():
             contestant.fit(*small, 2)  # imports modules that are loaded lazily
         report["results"] += summary(asked, where, compete(asked, contestants(), X, y))
-        for name, method in ((PLAIN, "gbm"), (ONE_MEMBER, None)):
+        for name, plain in ((PLAIN, True), (ONE_MEMBER, False)):
             with timed_rounds(client) as rounds:
-                OnDask(method).fit(X, y, asked.few + 10)
+                OnDask(plain).fit(X, y, asked.few + 10)
             report["rounds"][f"{where}, {name}"] = breakdown(rounds)
         tiny = collection(client, TINY_ROWS, n_workers)
         with timed_rounds(client) as rounds:
-            OnDask("gbm").fit(*tiny, 40)
+            OnDask(plain=True).fit(*tiny, 40)
         report["rounds"][f"{where}, {PLAIN}, {TINY_ROWS:,} rows"] = breakdown(rounds, 10)
         if n_workers == 2:
             report["driver"] = [driver_bytes(X[:n], y[:n]) for n in (asked.rows // 5, asked.rows)]
@@ -430,10 +430,10 @@ def scaling(asked: Asked, worker_counts: Sequence[int]) -> list[dict[str, Any]]:
         with cluster(n_workers, asked.direct) as client:
             X, y = collection(client, asked.rows, PARTITIONS_PER_WORKER * max(worker_counts))
             print(f"{n_workers} workers: {asked.rows:,} rows", flush=True)
-            OnDask("gbm").fit(X[:10_000], y[:10_000], 2)  # imports modules that are loaded lazily
-            entry = compete(asked, {PLAIN: OnDask("gbm")}, X, y)[PLAIN]
+            OnDask(plain=True).fit(X[:10_000], y[:10_000], 2)  # imports modules that are loaded lazily
+            entry = compete(asked, {PLAIN: OnDask(plain=True)}, X, y)[PLAIN]
             with timed_rounds(client) as rounds:
-                OnDask("gbm").fit(X, y, asked.few + 10)
+                OnDask(plain=True).fit(X, y, asked.few + 10)
         seconds = float(np.median(entry.per_tree(asked)))
         first = found[0] if found else {"workers": n_workers, "tree_seconds": seconds}
         speedup = first["tree_seconds"] / seconds
@@ -470,7 +470,7 @@ def on_arrays(asked: Asked, report: dict[str, Any]) -> None:
     X, y = (np.concatenate(column) for column in zip(*parts, strict=True))
     del parts
     for n_jobs in (1, 2):
-        taking_part: dict[str, Contestant] = {PLAIN: Local("gbm", n_jobs), ONE_MEMBER: Local(None, n_jobs)}
+        taking_part: dict[str, Contestant] = {PLAIN: Local(True, n_jobs), ONE_MEMBER: Local(False, n_jobs)}
         where = f"one process, n_jobs={n_jobs}"
         print(where, flush=True)
         report["results"] += summary(asked, where, compete(asked, taking_part, X, y))

@@ -20,12 +20,15 @@ from typing import Any
 
 import numpy as np
 
-from agbm import AGBMClassifier, methods
+from agbm import AGBMClassifier
+from agbm._core.methods import Method
 from agbm._engines.device.bins import DeviceBins
 from agbm._engines.device.cuda import cuda_device
 from agbm._engines.device.forest import DeviceForest
 from agbm._engines.device.matrix import matrix_of
+from agbm._model.settings import DeviceName
 from agbm._tree.bins import Bins
+from agbm.methods import AGBM, GBM
 from benchmarks.libraries import XGBoost
 
 FEW, MANY = 10, 60
@@ -47,21 +50,21 @@ def make_rows(n: int, p: int) -> tuple[Any, Any]:
     return X, (score > 0).astype(np.int64)
 
 
-def model_of(depth: int, max_iter: int, method: Any = "gbm") -> AGBMClassifier:
+def model_of(depth: int, max_iter: int, method: Method | None = None) -> AGBMClassifier:
     """Plain boosting with the settings of the other library."""
     return AGBMClassifier(
-        method=method, second_order=True, max_iter=max_iter, max_depth=depth, max_leaf_nodes=None, min_samples_leaf=1,
-        l2_regularization=1.0, early_stopping=False, n_members=1, device="cuda",
+        method=method or GBM(second_order=True), max_iter=max_iter, max_depth=depth, max_leaf_nodes=None,
+        min_samples_leaf=1, l2_regularization=1.0, early_stopping=False, n_members=1, device="cuda",
     )  # fmt: skip
 
 
-def milliseconds_per_tree(X: Any, y: Any, depth: int, method: Any = "gbm") -> float:
+def milliseconds_per_tree(X: Any, y: Any, depth: int, method: Method | None = None) -> float:
     """The slope of the seconds of a fit."""
     seconds = model_of(depth, MANY, method).fit(X, y).history_["seconds"]
     return float(seconds[MANY] - seconds[FEW]) / (MANY - FEW) * 1e3
 
 
-def default_milliseconds(X: Any, y: Any, device: str) -> float:
+def default_milliseconds(X: Any, y: Any, device: DeviceName) -> float:
     """Milliseconds per tree with default settings."""
     model = AGBMClassifier(max_iter=MANY, early_stopping=False, n_members=1, device=device, n_jobs=-1)
     seconds = model.fit(X, y).history_["seconds"]
@@ -120,7 +123,7 @@ def measured(X: Any, y: Any) -> dict[str, float]:
         found[f"depth {depth}, ratio"] = found[f"depth {depth}"] / peer
         if depth == 6:
             found["bytes per row"] = cupy.get_default_memory_pool().total_bytes() / len(X)
-    found["two values per leaf"] = milliseconds_per_tree(X, y, 6, methods.AGBM(shared_structure=True))
+    found["two values per leaf"] = milliseconds_per_tree(X, y, 6, AGBM(second_order=True, shared_structure=True))
     for name in ("cuda", "cpu"):
         found[f"default, {name}"] = default_milliseconds(X, y, name)
     device = cuda_device()

@@ -406,7 +406,7 @@ def byte_costs(call: float) -> tuple[float, float]:
     with cluster(2) as client:
         tiny = collection(client, TINY_ROWS, 2)
         with timed_rounds(client) as rounds:
-            OnDask("gbm").fit(*tiny, 40)
+            OnDask(plain=True).fit(*tiny, 40)
     on_the_way = [(round_.reply_bytes, round_.seconds - round_.kernels) for round_ in steady(rounds, 10)]
     fixed = float(np.quantile([seconds for size, seconds in on_the_way if size < 10_000], FASTEST))
     slopes = [(seconds - fixed) / size for size, seconds in on_the_way if size > 400_000]
@@ -632,7 +632,7 @@ def check_with_dask(costs: Costs, n_rows: int) -> list[dict[str, float]]:
         with cluster(n_workers) as client:
             X, y = collection(client, n_rows, max(8, n_workers))
             with timed_rounds(client) as rounds:
-                OnDask("gbm").fit(X, y, 15)
+                OnDask(plain=True).fit(X, y, 15)
         starts = [round_.began for round_ in rounds if round_.kind == "set_residuals"]
         here = Model(costs, Network(0.0, math.inf), Design(sharing=sharing)).tree(n_workers, n_rows)
         few, trees = steady(rounds, LEFT_OUT), len(starts) - LEFT_OUT

@@ -47,7 +47,7 @@ TABLES: dict[str, Callable[[np.ndarray], Any]] = {
 }
 SETTINGS: dict[type[Library], dict[str, Any]] = {
     Ours: {
-        "method": "gbm", "second_order": True, "max_iter": TREES, "max_depth": DEPTH, "learning_rate": RATE,
+        "method": "gbm", "method__second_order": True, "max_iter": TREES, "max_depth": DEPTH, "learning_rate": RATE,
         "min_samples_leaf": MIN_ROWS_IN_LEAF, "early_stopping": False, "n_jobs": 1,
     },
     LightGBM: {

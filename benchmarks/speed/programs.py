@@ -28,6 +28,7 @@ import numpy as np
 
 from agbm import AGBMClassifier
 from agbm.export import to_c, to_js, to_treelite
+from agbm.methods import GBM
 from benchmarks.shared.document import fill_in, table
 from benchmarks.shared.measure import Turn, machine, take_turns
 from benchmarks.speed.report import number
@@ -84,7 +85,7 @@ def data() -> tuple[np.ndarray, np.ndarray]:
 def fitted(trees: int) -> AGBMClassifier:
     X, y = data()
     return AGBMClassifier(
-        method="gbm", second_order=True, max_iter=trees, max_depth=DEPTH, max_leaf_nodes=None, min_samples_leaf=5,
+        method=GBM(second_order=True), max_iter=trees, max_depth=DEPTH, max_leaf_nodes=None, min_samples_leaf=5,
         early_stopping=False, n_members=1, n_jobs=1,
     ).fit(X, y)  # fmt: skip
 

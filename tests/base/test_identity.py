@@ -25,6 +25,7 @@ from agbm import AGBMRegressor, Checkpoint
 from agbm._base import identity
 from agbm._base.identity import UnidentifiedError, fingerprint
 from agbm.losses import HalfSquaredError, Quantile
+from agbm.methods import Fading
 
 FACTOR = 1.0
 
@@ -423,11 +424,11 @@ class TestResuming:
     def test_warm_start_with_another_init_or_learner(self, regression):
         X, y = regression
         start = LinearRegression().fit(X, y)
-        model = AGBMRegressor(init=start, learner=Ridge(), max_iter=3, warm_start=True).fit(X, y)
-        model.learner.alpha = 7.0
-        with pytest.raises(ValueError, match=r"learner=Ridge\(alpha=7.0\) \(modified since\)"):
+        model = AGBMRegressor(init=start, method=Fading(learner=Ridge()), max_iter=3, warm_start=True).fit(X, y)
+        model.method.learner.alpha = 7.0
+        with pytest.raises(ValueError, match=r"method=.*learner=Ridge\(alpha=7.0\).* \(modified since\)"):
             model.fit(X, y)
-        model.learner.alpha = 1.0
+        model.method.learner.alpha = 1.0
         start.coef_[0] += 1.0
         with pytest.raises(ValueError, match=r"init=LinearRegression\(\) \(modified since\)"):
             model.fit(X, y)

@@ -76,11 +76,11 @@ X[rng.random(X.shape) < 0.05] = np.nan
 X[:, 3] = rng.integers(0, 40, size=3000)
 score = np.nan_to_num(X[:, 0]) * np.nan_to_num(X[:, 1]) + np.nan_to_num(X[:, 2]) + rng.normal(size=3000)
 digest = hashlib.sha256()
-SHARED = AGBM(shared_structure=True)
+SHARED = AGBM(shared_structure=True, second_order=True)
 for model, y in (
     (AGBMRegressor(max_iter=6, categorical_features=[3]), score),
-    (AGBMRegressor(method=SHARED, second_order=True, max_iter=6, loss="poisson", max_leaf_nodes=9), np.exp(score / 3)),
-    (AGBMClassifier(method=AGBM(momentum="theory"), second_order=True, max_iter=6), score > 0),
+    (AGBMRegressor(method=SHARED, max_iter=6, loss="poisson", max_leaf_nodes=9), np.exp(score / 3)),
+    (AGBMClassifier(method=AGBM(momentum="theory", second_order=True), max_iter=6), score > 0),
     (AGBMClassifier(max_iter=4, multi_strategy="multi_output_tree"), np.digitize(score, [-1, 1])),
 ):
     model.fit(X, y)

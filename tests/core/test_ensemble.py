@@ -35,7 +35,6 @@ COMMON = {
     "max_depth": 3,
     "max_iter": 20,
     "learning_rate": 0.3,
-    "second_order": False,
     "l2_regularization": 0.0,
     "colsample_bytree": 1.0,
     "random_state": 0,
@@ -43,11 +42,13 @@ COMMON = {
 
 
 def regressor(variant, **changes):
-    return AGBMRegressor(**{**COMMON, **VARIANTS[variant], **changes})
+    gradients = {"method__second_order": False}
+    return AGBMRegressor().set_params(**{**COMMON, **gradients, **VARIANTS[variant], **changes})
 
 
 def classifier(variant, **changes):
-    return AGBMClassifier(**{**COMMON, **VARIANTS[variant], **changes})
+    gradients = {"method__second_order": False}
+    return AGBMClassifier().set_params(**{**COMMON, **gradients, **VARIANTS[variant], **changes})
 
 
 @pytest.mark.slow
@@ -58,11 +59,11 @@ def test_staged_prediction_is_the_model_trained_for_fewer_iterations(variant, se
         (regressor, load_diabetes(return_X_y=True)),
         (classifier, load_breast_cancer(return_X_y=True)),
     ):
-        model = make(variant, second_order=second_order).fit(X, y)
+        model = make(variant, method__second_order=second_order).fit(X, y)
         staged = list(model.staged_predict(X) if make is regressor else model.staged_decision_function(X))
         assert len(staged) == model.n_iter_ == 20
         for m in (1, 2, 3, 7, 13, 20):
-            shorter = make(variant, second_order=second_order, max_iter=m).fit(X, y)
+            shorter = make(variant, method__second_order=second_order, max_iter=m).fit(X, y)
             expected = shorter.predict(X) if make is regressor else shorter.decision_function(X)
             np.testing.assert_allclose(staged[m - 1], expected, rtol=1e-12, atol=1e-12 * np.abs(expected).max())
             assert shorter.n_trees_ == model.history_["trees"][m]
@@ -84,7 +85,7 @@ def test_folding_weights_into_leaves_changes_nothing(variant):
 def test_the_weights_of_the_last_iteration_are_found_without_a_replay(variant, dropout):
     X, y = load_diabetes(return_X_y=True)
     dropout = 0.0 if variant == "gbm line search" else dropout  # cannot be combined
-    ensemble = regressor(variant, max_iter=40, dropout=dropout).fit(X, y).model_.ensembles[0]
+    ensemble = regressor(variant, max_iter=40, method__dropout=dropout).fit(X, y).model_.ensembles[0]
     weights, (expected, _) = ensemble._last_weights(), ensemble.coefficients()
     np.testing.assert_allclose(weights, expected, rtol=1e-12, atol=1e-15)
 

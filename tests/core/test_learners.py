@@ -13,6 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import SplineTransformer
 
 from agbm import AGBMClassifier, AGBMRegressor
+from agbm.methods import GBM, Fading
 from variants import made, methods
 
 LEARNERS = {
@@ -37,12 +38,10 @@ def data():
 def test_every_learner_with_every_method(data, method, learner):
     X, y = data
     arguments = {
-        "method": made(method, momentum=0.02),
-        "learner": LEARNERS[learner],
+        "method": made(method, momentum=0.02, learner=LEARNERS[learner], second_order=False),
         "max_iter": 8,
         "learning_rate": 0.3,
         "random_state": 0,
-        "second_order": False,
     }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # thirty steps are enough for a weak network
@@ -63,9 +62,9 @@ def test_every_learner_with_every_method(data, method, learner):
 def test_validation_rows_and_weights_reach_the_learner(data, method):
     X, y = data
     weight = (np.arange(len(y)) < 100).astype(float)
-    model = AGBMRegressor(method=method, learner=LinearRegression(), max_iter=5, init="zero")
+    model = AGBMRegressor(method=made(method, learner=LinearRegression()), max_iter=5, init="zero")
     weighted = model.fit(X, y, sample_weight=weight, X_val=X[100:], y_val=y[100:]).predict(X)
-    model = AGBMRegressor(method=method, learner=LinearRegression(), max_iter=5, init="zero")
+    model = AGBMRegressor(method=made(method, learner=LinearRegression()), max_iter=5, init="zero")
     cut = model.fit(X[:100], y[:100], X_val=X[100:], y_val=y[100:]).predict(X)
     np.testing.assert_allclose(weighted, cut, rtol=1e-9, atol=1e-9)
 
@@ -74,17 +73,17 @@ def test_weights_reach_the_last_step_of_a_pipeline(data):
     X, y = data
     weight = (np.arange(len(y)) < 100).astype(float)
     pipeline = make_pipeline(SplineTransformer(n_knots=3, knots=np.linspace(-1, 1, 3)[:, None] * np.ones(3)), Ridge())
-    weighted = AGBMRegressor(learner=pipeline, max_iter=4).fit(X, y, sample_weight=weight).predict(X)
-    cut = AGBMRegressor(learner=pipeline, max_iter=4).fit(X[:100], y[:100]).predict(X)
+    weighted = AGBMRegressor(method=Fading(learner=pipeline), max_iter=4).fit(X, y, sample_weight=weight).predict(X)
+    cut = AGBMRegressor(method=Fading(learner=pipeline), max_iter=4).fit(X[:100], y[:100]).predict(X)
     np.testing.assert_allclose(weighted, cut, rtol=1e-9, atol=1e-9)
 
 
 def test_a_learner_without_weights_says_so(data):
     X, y = data
     with pytest.warns(UserWarning, match="takes no sample_weight"):
-        AGBMRegressor(learner=KNeighborsRegressor(), max_iter=2).fit(X, y, sample_weight=np.ones(len(y)))
+        AGBMRegressor(method=Fading(learner=KNeighborsRegressor()), max_iter=2).fit(X, y, sample_weight=np.ones(len(y)))
     with pytest.raises(ValueError, match="second_order"):
-        AGBMClassifier(learner=KNeighborsRegressor(), second_order=True).fit(X, y > 0)
+        AGBMClassifier(method=Fading(learner=KNeighborsRegressor(), second_order=True)).fit(X, y > 0)
 
 
 def test_newton_fits_of_a_linear_learner(data):
@@ -92,7 +91,7 @@ def test_newton_fits_of_a_linear_learner(data):
     X, y = data
     labels = (y > 0).astype(float)
     model = AGBMClassifier(
-        method="gbm", learner=LinearRegression(), second_order=True, learning_rate=1.0, max_iter=12, init="zero"
+        method=GBM(learner=LinearRegression(), second_order=True), learning_rate=1.0, max_iter=12, init="zero"
     )
     model.fit(X, labels)
     columns = np.column_stack([np.ones(len(X)), X])
@@ -110,9 +109,7 @@ def test_accelerated_newton_fits_correct_in_units_of_the_gradient(data):
     labels = (y > 0).astype(float)
     eta, gamma, iterations = 0.3, 0.2, 8
     model = AGBMClassifier(
-        method=made("agbm", momentum=gamma, correction=1.0),
-        learner=LinearRegression(),
-        second_order=True,
+        method=made("agbm", momentum=gamma, correction=1.0, learner=LinearRegression(), second_order=True),
         learning_rate=eta,
         max_iter=iterations,
         init="zero",
@@ -138,6 +135,6 @@ def test_accelerated_newton_fits_correct_in_units_of_the_gradient(data):
 
 def test_no_importances_without_trees(data):
     X, y = data
-    model = AGBMRegressor(learner=Ridge(), max_iter=2).fit(X, y)
+    model = AGBMRegressor(method=Fading(learner=Ridge()), max_iter=2).fit(X, y)
     with pytest.raises(AttributeError, match="trees only"):
         model.feature_importances_  # noqa: B018

@@ -13,7 +13,7 @@ import agbm
 from agbm import AGBMClassifier, AGBMRegressor
 from agbm.losses import AbsoluteError, Huber, Poisson, Quantile, Tweedie
 from agbm.methods import AGBM, GBM, VAGBM, Fading
-from variants import METHODS
+from variants import METHODS, made
 
 NAMED = {
     "fading": Fading(entry=6.0, fade=0.4, growth=0.01, look_ahead=2.0),
@@ -45,7 +45,7 @@ def test_a_name_of_the_paper_is_the_algorithm_as_printed(name, regression):
     columns = np.column_stack([np.ones(100), X])
     hat = columns @ np.linalg.pinv(columns)
     momentum = {"vagbm": 1.0, "agbm": 0.1}.get(name)
-    model = AGBMRegressor(method=name, learner=LinearRegression(), init="zero", max_iter=6, learning_rate=0.3)
+    model = AGBMRegressor(method=made(name, learner=LinearRegression()), init="zero", max_iter=6, learning_rate=0.3)
     found = model.fit(X, y).predict(X)
 
     def gradient(f):
@@ -186,7 +186,7 @@ class TestResolved:
 
     @pytest.mark.parametrize("method", METHODS)
     def test_other_learners_than_trees(self, method, regression):
-        model = AGBMRegressor(method=method, learner=LinearRegression(), max_iter=2).fit(*regression)
+        model = AGBMRegressor(method=made(method, learner=LinearRegression()), max_iter=2).fit(*regression)
         found = model.resolved_params_
         assert (found["n_members"], found["early_stopping"], len(model.model_.ensembles)) == (1, False, 1)
         assert {"max_leaf_nodes", "colsample_bynode"}.isdisjoint(found)
@@ -219,7 +219,7 @@ class TestResolved:
         assert l2[0] == l2[1][0] == pytest.approx(by_hand.resolved_params_["l2_regularization"])
 
     def test_given_values_stay(self, regression):
-        given = {"max_depth": 2, "min_samples_leaf": 7, "l2_regularization": 0.5, "max_iter": 3, "second_order": False}
+        given = {"max_depth": 2, "min_samples_leaf": 7, "l2_regularization": 0.5, "max_iter": 3}
         given |= {"n_members": 2, "colsample_bynode": 0.7, "max_leaf_nodes": 3, "early_stopping": False}
         found = AGBMRegressor(**given).fit(*regression).resolved_params_
         assert {name: found[name] for name in given} == given

@@ -45,8 +45,9 @@ def test_an_error_of_a_callback_reaches_the_user_as_it_is():
         AGBMRegressor(callbacks=[fail]).fit([[0.0], [1.0]], [0.0, 1.0])
 
 
-def test_early_stopping_counts_iterations_without_improvement():
-    stopping = EarlyStopping(n_iter_no_change=2, tol=0.1, criterion=by_loss(validation=True))
+def test_early_stopping_counts_iterations_without_improvement(monkeypatch):
+    monkeypatch.setattr("agbm._core.training.TOLERANCE", 0.1)
+    stopping = EarlyStopping(n_iter_no_change=2, criterion=by_loss(validation=True))
     answers = [stopping(record(i, loss)) for i, loss in enumerate([5.0, 4.0, 3.95, 3.85, 3.84, 3.83])]
     assert answers == [False, False, False, False, False, True]
 

@@ -29,6 +29,7 @@ from agbm._data.blocks import UNUSED, BlockReader, Places, gather
 from agbm._storage import container as model_file
 from agbm._tree import bins as tree_bins
 from agbm._tree.bins import Bins
+from agbm.methods import Fading
 from toys import stop_at
 from variants import made
 
@@ -144,7 +145,9 @@ class TestSameBits:
         frame, y = mixed(seed, n_many=300)
         weight = np.random.default_rng(seed).exponential(size=N) if weighted else None
         parts = (frame, y) if weight is None else (frame, y, weight)
-        model = AGBMRegressor(method=method, max_iter=5, early_stopping=True, subsample=0.7, dropout=0.2, max_bins=20)
+        model = AGBMRegressor(
+            method=made(method, dropout=0.2), max_iter=5, early_stopping=True, subsample=0.7, max_bins=20
+        )
         folder = tmp_path_factory.mktemp("cut")
         one = file_of(clone(model).fit(frame, y, weight), folder / "one")
         assert one == file_of(clone(model).fit(batches_of(cut, *parts)), folder / "other")
@@ -155,12 +158,11 @@ class TestSameBits:
         frame, y = mixed()
         labels = np.digitize(y, [0.0, 1.0])
         model = AGBMClassifier(
-            method=made(method, shared_structure=shared_structure),
+            method=made(method, shared_structure=shared_structure, dropout=0.3),
             max_iter=6,
             subsample=0.5,
             colsample_bytree=0.5,
             colsample_bynode=0.7,
-            dropout=0.3,
             early_stopping=True,
         )
         same_bits(clone(model).fit(frame, labels), clone(model).fit(batches_of(CUTS["uneven"], frame, labels)))
@@ -169,7 +171,7 @@ class TestSameBits:
     def test_several_outputs(self, same_bits, multi_strategy):
         frame, y = mixed()
         both = np.column_stack([y, -(y**2)])
-        model = AGBMRegressor(max_iter=6, dropout=0.3, multi_strategy=multi_strategy)
+        model = AGBMRegressor(max_iter=6, method=Fading(dropout=0.3), multi_strategy=multi_strategy)
         expected = clone(model).fit(frame, both)
         same_bits(expected, clone(model).fit(batches_of(CUTS["uneven"], frame), both))
         same_bits(expected, clone(model).fit(batches_of(CUTS["uneven"], frame, both)))
@@ -188,7 +190,7 @@ class TestSameBits:
     def test_tables_of_every_kind(self, same_bits, convert):
         X, y = numbers()
         table = convert(X)
-        model = AGBMRegressor(max_iter=8, dropout=0.2)
+        model = AGBMRegressor(max_iter=8, method=Fading(dropout=0.2))
         batched = Batches(lambda: (table[b:e] for b, e in [(0, 0), (0, 3), (3, 999), (999, N)]))
         same_bits(clone(model).fit(table, y), clone(model).fit(batched, y))
 
@@ -275,8 +277,8 @@ class TestGoingOn:
     @pytest.mark.parametrize("method", ["fading", "agbm"])
     def test_warm_start(self, same_bits, dropout, method):
         frame, y = mixed()
-        whole = AGBMRegressor(method=method, max_iter=12, dropout=dropout).fit(frame, y)
-        model = AGBMRegressor(method=method, max_iter=5, dropout=dropout, warm_start=True)
+        whole = AGBMRegressor(method=made(method, dropout=dropout), max_iter=12).fit(frame, y)
+        model = AGBMRegressor(method=made(method, dropout=dropout), max_iter=5, warm_start=True)
         model.fit(batches_of([100], frame, y)).set_params(max_iter=12).fit(batches_of(CUTS["fifty"], frame, y))
         model.set_params(warm_start=False)
         assert np.array_equal(model.predict(frame), whole.predict(frame))
@@ -291,7 +293,7 @@ class TestGoingOn:
     @pytest.mark.parametrize("early_stopping", [False, True])
     def test_checkpoint(self, tmp_path, early_stopping):
         frame, y = mixed()
-        model = AGBMRegressor(max_iter=12, early_stopping=early_stopping, dropout=0.2)
+        model = AGBMRegressor(max_iter=12, early_stopping=early_stopping, method=Fading(dropout=0.2))
         whole = clone(model).fit(frame, y)
         saved = Checkpoint(tmp_path / "run", every=2)
         with pytest.raises(KeyboardInterrupt):
@@ -623,7 +625,7 @@ class TestErrors:
     def test_learners(self):
         X, y = numbers()
         with pytest.raises(ValueError, match=r"learner=LinearRegression\(\) needs all rows at once"):
-            self.fit((X, y), model=AGBMRegressor(learner=LinearRegression()))
+            self.fit((X, y), model=AGBMRegressor(method=Fading(learner=LinearRegression())))
 
     def test_a_failed_fit_leaves_the_model_as_it_was(self):
         X, y = numbers()

@@ -21,6 +21,7 @@ from sklearn.metrics import log_loss
 
 from agbm import AGBMClassifier, AGBMRegressor, Batches
 from agbm._data.tables import Categories, category_sums, factors_of
+from agbm.methods import Fading
 from variants import methods
 
 
@@ -167,7 +168,7 @@ class TestSparse:
 
     def test_another_learner(self, regression):
         X, y = regression
-        model = AGBMRegressor(learner=Ridge(), max_iter=3)
+        model = AGBMRegressor(method=Fading(learner=Ridge()), max_iter=3)
         dense = clone(model).fit(X, y).predict(X)
         np.testing.assert_allclose(clone(model).fit(csr_array(X), y).predict(csr_array(X)), dense, rtol=1e-4)
 

@@ -15,6 +15,7 @@ from sklearn.tree import DecisionTreeRegressor
 import agbm
 from agbm import AGBMClassifier, AGBMRegressor
 from agbm.dask import DaskAGBMRegressor
+from agbm.methods import Fading
 
 
 def table(n=240, seed=0):
@@ -35,11 +36,14 @@ CASES = {
     "quantile": (AGBMRegressor(max_iter=8, n_members=1, loss="quantile:0.8", early_stopping=False), lambda y: y),
     "two outputs": (AGBMRegressor(max_iter=8, n_members=1, early_stopping=False), lambda y: np.column_stack([y, -y])),
     "paper": (AGBMRegressor(method="agbmr", max_iter=12, early_stopping=False), lambda y: y),
-    "dropout": (AGBMRegressor(max_iter=10, dropout=0.3, n_members=2, early_stopping=False), lambda y: y),
+    "dropout": (AGBMRegressor(max_iter=10, method=Fading(dropout=0.3), n_members=2, early_stopping=False), lambda y: y),
     "subsample": (AGBMRegressor(max_iter=8, subsample=0.6, n_members=2, early_stopping=False), lambda y: y),
     "two classes": (AGBMClassifier(max_iter=12, class_weight="balanced", early_stopping=False), lambda y: y > 2),
     "three classes": (AGBMClassifier(max_iter=8, n_members=1, early_stopping=False), three_classes),
-    "other learner": (AGBMRegressor(max_iter=6, learner=Ridge(), categorical_features=None), lambda y: y),
+    "other learner": (
+        AGBMRegressor(max_iter=6, method=Fading(learner=Ridge()), categorical_features=None),
+        lambda y: y,
+    ),
 }
 
 
@@ -247,7 +251,7 @@ def test_errors():
     with pytest.raises(ValueError, match="max_depth"):
         agbm.cv(AGBMRegressor(max_depth=0), X, y)
     with pytest.raises(ValueError, match="learner"):
-        agbm.cv(AGBMRegressor(learner=DecisionTreeRegressor(), subsample=0.5), np.nan_to_num(X), y)
+        agbm.cv(AGBMRegressor(method=Fading(learner=DecisionTreeRegressor()), subsample=0.5), np.nan_to_num(X), y)
 
 
 def test_dask_estimators_are_refused():

@@ -25,7 +25,7 @@ from agbm import AGBMClassifier, AGBMRegressor, Checkpoint
 from agbm._base import threads
 from agbm._data.hold_out import hold_out
 from agbm.losses import HalfSquaredError, Huber, Quantile, Tweedie
-from agbm.methods import AGBM, Fading
+from agbm.methods import AGBM, GBM, Fading
 from variants import METHODS, like_default, made, methods, newton
 
 
@@ -65,7 +65,7 @@ def test_gbm_is_close_to_hist_gradient_boosting(regression, binary):
     """The same algorithm with the same trees: losses must agree closely, on data with as many bins as values."""
     shared = {"max_iter": 40, "learning_rate": 0.1, "min_samples_leaf": 20, "early_stopping": False}
     shared |= {"max_leaf_nodes": 8, "l2_regularization": 0.0}
-    only_ours = {"method": "gbm", "second_order": True, "max_depth": None, "colsample_bytree": 1.0}
+    only_ours = {"method": GBM(second_order=True), "max_depth": None, "colsample_bytree": 1.0}
     X, y = regression
     X = np.round(X, 2)
     theirs = HistGradientBoostingRegressor(**shared).fit(X, y).predict(X)
@@ -90,8 +90,7 @@ def test_identical_bits_for_every_n_jobs(method, shared, second_order):
     y = np.nansum(X[:, :3], axis=1) + rng.normal(size=len(X)) > 0
     models = [
         AGBMClassifier(
-            method=made(method, shared_structure=shared),
-            second_order=second_order,
+            method=made(method, shared_structure=shared, second_order=second_order),
             max_iter=6,
             n_jobs=n,
             random_state=0,
@@ -303,8 +302,7 @@ class TestData:
         X, y = binary
         weight = np.arange(len(y)) % 4 + 1
         model = AGBMClassifier(
-            method=made(method, shared_structure=shared),
-            second_order=second_order,
+            method=made(method, shared_structure=shared, second_order=second_order),
             max_iter=10,
             max_depth=3,
             max_bins=32,
@@ -327,7 +325,7 @@ class TestData:
     def test_whole_weights_reach_every_part(self, parameters, binary):
         X, y = binary
         weight = np.arange(len(y)) % 4 + 1
-        settings = {"max_iter": 10, "max_depth": 3, "max_bins": 32, "second_order": False, **parameters}
+        settings = {"max_iter": 10, "max_depth": 3, "max_bins": 32, **parameters}
         weighted = AGBMClassifier(**settings).fit(X, y, sample_weight=weight)
         repeated = AGBMClassifier(**settings).fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
         assert_same_model(weighted, repeated, X)
@@ -421,14 +419,15 @@ class TestLosses:
     )
     def test_regression(self, method, second_order, loss, regression):
         X, y = regression
-        step = 0.1
+        step, weights = 0.1, {"momentum": "fading"}
         if not second_order:  # then the step has the units of y, or of its inverse
             step = {"absolute_error": 5.0, "Quantile": 5.0, "poisson": 0.002}.get(
                 loss if isinstance(loss, str) else type(loss).__name__, 0.1
             )
+            weights = {"momentum": 0.02, "entry": 1.0}
         model = AGBMRegressor(
-            method=made(method, momentum="fading") if second_order else made(method, momentum=0.02, entry=1.0),
-            loss=loss, second_order=second_order, max_iter=30, max_depth=3, learning_rate=step,
+            method=made(method, **weights, second_order=second_order),
+            loss=loss, max_iter=30, max_depth=3, learning_rate=step,
         )  # fmt: skip
         model.fit(X, y)
         losses = model.history_["train_loss"]
@@ -696,7 +695,7 @@ class TestGoingOn:
         ):
             model.set_params(**change).fit(X, y)
         assert np.array_equal(model.predict(X), before)
-        model.set_params(**{name: AGBMRegressor().get_params()[name]}, max_iter=12, n_jobs=1, tol=0.0, verbose=0)
+        model.set_params(**{name: AGBMRegressor().get_params()[name]}, max_iter=12, n_jobs=1, verbose=0)
         assert model.fit(X, y).n_iter_ == 12
 
     def test_fewer_iterations_than_there_are(self, regression):
@@ -745,7 +744,7 @@ class TestRestarts:
     def regressor(self, rule, rate):
         method = AGBM(momentum=1.0, restart=rule)
         return AGBMRegressor(
-            method=method, second_order=True, learning_rate=rate, max_iter=40, max_depth=3, early_stopping=False
+            method=made(method, second_order=True), learning_rate=rate, max_iter=40, max_depth=3, early_stopping=False
         )
 
     @pytest.mark.parametrize("weighted", [False, True])
@@ -801,14 +800,14 @@ class TestBadInput:
         [
             ("method", "adaboost"), ("max_iter", 0), ("max_iter", 2.5), ("max_iter", "many"), ("learning_rate", 0.0),
             ("learning_rate", "fast"), ("learning_rate", "line_search"), ("method", 3),
-            ("loss", 3), ("second_order", "no"), ("init", "mean"), ("max_depth", 0), ("max_leaf_nodes", 1),
+            ("loss", 3), ("init", "mean"), ("max_depth", 0), ("max_leaf_nodes", 1),
             ("max_depth", "auto"), ("max_leaf_nodes", "few"), ("colsample_bynode", "half"),
             ("min_samples_leaf", 0), ("l2_regularization", -1.0), ("min_split_gain", -1.0), ("max_bins", 1),
             ("max_bins", 256), ("early_stopping", "always"), ("validation_fraction", 1.0), ("n_iter_no_change", 0),
-            ("tol", -1.0), ("learner", "tree"), ("callbacks", print), ("random_state", "seed"),
+            ("callbacks", print), ("random_state", "seed"),
             ("n_jobs", 1.5), ("n_jobs", 0), ("warm_start", "yes"), ("multi_strategy", "both"), ("subsample", 0.0),
-            ("subsample", 1.5), ("colsample_bytree", 0.0), ("colsample_bynode", 2.0), ("dropout", 1.0),
-            ("dropout", -0.1), ("categorical_features", "all"), ("monotonic_cst", "up"), ("interaction_cst", "none"),
+            ("subsample", 1.5), ("colsample_bytree", 0.0), ("colsample_bynode", 2.0),
+            ("categorical_features", "all"), ("monotonic_cst", "up"), ("interaction_cst", "none"),
         ],
     )  # fmt: skip
     @pytest.mark.parametrize("estimator", [AGBMRegressor, AGBMClassifier])
@@ -822,13 +821,17 @@ class TestBadInput:
     @pytest.mark.parametrize(
         ("parameters", "words"),
         [
-            ({"learner": LinearRegression}, ["learner=", "LinearRegression", "instance"]),
-            ({"learner": LogisticRegression()}, ["learner=LogisticRegression()", "regressor"]),
+            ({"method": Fading(learner=LinearRegression)}, ["learner=", "LinearRegression", "instance"]),
+            ({"method": Fading(learner=LogisticRegression())}, ["learner=LogisticRegression()", "regressor"]),
             ({"early_stopping": True, "validation_fraction": 0.9}, ["early_stopping=True", "validation_fraction=0.9"]),
             ({"callbacks": [3]}, ["callbacks", "3"]),
-            ({"method": made("gbm", line_search=True), "dropout": 0.1}, ["line_search", "dropout=0.1"]),
-            ({"learner": LinearRegression(), "subsample": 0.5}, ["subsample=0.5", "trees only"]),
-            ({"learner": LinearRegression(), "monotonic_cst": [1]}, ["monotonic_cst=[1]", "trees only"]),
+            ({"method": GBM(line_search=True, dropout=0.1)}, ["line_search", "dropout=0.1"]),
+            ({"method": Fading(second_order="no")}, ["'second_order' parameter", "'no'"]),
+            ({"method": Fading(dropout=1.0)}, ["'dropout' parameter", "1.0"]),
+            ({"method": Fading(dropout=-0.1)}, ["'dropout' parameter", "-0.1"]),
+            ({"method": Fading(learner="tree")}, ["'learner' parameter", "'tree'"]),
+            ({"method": Fading(learner=LinearRegression()), "subsample": 0.5}, ["subsample=0.5", "trees only"]),
+            ({"method": Fading(learner=LinearRegression()), "monotonic_cst": [1]}, ["monotonic_cst=[1]", "trees only"]),
             ({"monotonic_cst": [1, 0]}, ["monotonic_cst", "1 features"]),
             ({"monotonic_cst": [3]}, ["monotonic_cst", "[3]"]),
             ({"interaction_cst": [[0, 4]]}, ["interaction_cst=[[0, 4]]", "[4]"]),
@@ -839,7 +842,10 @@ class TestBadInput:
             ({"categorical_features": ["a"]}, ["categorical_features=['a']", "no column names"]),
             ({"categorical_features": [True, False]}, ["categorical_features", "2 entries", "1 features"]),
             ({"categorical_features": [0], "monotonic_cst": [1]}, ["monotonic_cst=[1]", "[0]", "categorical"]),
-            ({"categorical_features": [0], "learner": LinearRegression()}, ["categorical", "trees only"]),
+            (
+                {"categorical_features": [0], "method": Fading(learner=LinearRegression())},
+                ["categorical", "trees only"],
+            ),
         ],
     )
     def test_combinations(self, parameters, words):
@@ -917,7 +923,9 @@ class TestBadInput:
 
     def test_infinity_where_the_learner_takes_none(self):
         with pytest.raises(ValueError, match=r"Input X contains infinity"):
-            AGBMRegressor(learner=LinearRegression(), max_iter=2).fit([[np.inf], [0.0], [1.0]], [0.0, 1.0, 2.0])
+            AGBMRegressor(method=Fading(learner=LinearRegression()), max_iter=2).fit(
+                [[np.inf], [0.0], [1.0]], [0.0, 1.0, 2.0]
+            )
 
     def test_labels_that_a_loss_does_not_allow(self):
         X = [[0.0], [1.0], [2.0]]
@@ -1002,8 +1010,7 @@ class TestDivergence:
         X = rng.normal(size=(4000, 10))
         y = X[:, 0] + rng.normal(size=4000) > 0
         model = AGBMClassifier(
-            method=made("agbm", correction=1.0, momentum=0.1, shared_structure=True),
-            second_order=True,
+            method=made("agbm", correction=1.0, momentum=0.1, shared_structure=True, second_order=True),
             learning_rate=0.3,
             max_iter=200,
             early_stopping=False,
@@ -1187,7 +1194,8 @@ class TestAutomaticEarlyStopping:
     @pytest.mark.parametrize(
         ("parameters", "fewest"),
         [({}, 75), ({"n_members": 2}, 75), ({"method": "agbm", "n_members": 2}, 75),
-         ({"n_members": 1}, 10_000), ({"method": "gbm"}, 10_000), ({"learner": LinearRegression()}, 10_000)],
+         ({"n_members": 1}, 10_000), ({"method": "gbm"}, 10_000),
+         ({"method": Fading(learner=LinearRegression())}, 10_000)],
         ids=str,
     )  # fmt: skip
     def test_from_so_many_rows_on(self, parameters, fewest):

@@ -11,6 +11,7 @@ from sklearn.linear_model import LinearRegression, Ridge
 from agbm import AGBMClassifier, AGBMRegressor, export
 from agbm.export._view import view
 from agbm.losses import HalfSquaredError, Poisson
+from agbm.methods import Fading
 from export_models import MAKE_ALL, hard_rows, model, numbers, scores, table
 
 EXPORTS = ["export_text", "plot_tree", "to_c", "to_graphviz", "to_js", "to_lightgbm", "to_onnx", "to_treelite"]
@@ -24,7 +25,10 @@ def refused():
     X, y = numbers()
     X = np.nan_to_num(X)
     few = {"max_iter": 2}
-    yield AGBMRegressor(learner=Ridge(), **few).fit(X, y), r"learner=Ridge\(\): only trees can be exported; .*None"
+    yield (
+        AGBMRegressor(method=Fading(learner=Ridge()), **few).fit(X, y),
+        r"learner=Ridge\(\): only trees can be exported; use trees",
+    )
     start = LinearRegression().fit(X, y)
     yield AGBMRegressor(init=start, **few).fit(X, y), r"init=LinearRegression\(\): .* use init='prior'"
     yield AGBMRegressor(loss=MyLoss(), **few).fit(X, y), r"loss=MyLoss\(\) is not one of agbm.losses; .* Use a loss of"

@@ -102,7 +102,7 @@ class TestUnit:
         assert abs(n_iter - as_many) <= 2
 
     def test_quality_does_not_suffer_from_small_units(self):
-        """tol is relative: the loss falls by less and less than any absolute one."""
+        """The tolerance is relative: the loss falls by less and less than any absolute one."""
         rng = np.random.default_rng(0)
         X = rng.normal(size=(12_000, 3))
         y = X[:, 0] + X[:, 1] ** 2 + 0.3 * rng.normal(size=len(X))
@@ -221,14 +221,15 @@ class TestEarlyStopping:
     """What counts as an improvement is relative to what was gained so far."""
 
     @pytest.mark.parametrize(("unit", "shift"), [(1.0, 0.0), (1e-9, 0.0), (1e9, 0.0), (1.0, -4.0), (1e-9, 1e-3)])
-    def test_unit_and_zero_of_the_loss_do_not_matter(self, unit, shift):
+    def test_unit_and_zero_of_the_loss_do_not_matter(self, unit, shift, monkeypatch):
+        monkeypatch.setattr("agbm._core.training.TOLERANCE", 0.1)
         losses = [5.0, 4.0, 3.95, 3.85, 3.84, 3.83, 3.0]
-        stopping = EarlyStopping(n_iter_no_change=2, tol=0.1, criterion=by_loss(validation=True))
+        stopping = EarlyStopping(n_iter_no_change=2, criterion=by_loss(validation=True))
         answers = [stopping(Record(i, i, 0.0, unit * loss + shift)) for i, loss in enumerate(losses)]
         assert answers == [False, False, False, False, False, True, False]
 
     def test_a_loss_that_never_falls(self):
-        stopping = EarlyStopping(n_iter_no_change=3, tol=1e-7, criterion=by_loss(validation=True))
+        stopping = EarlyStopping(n_iter_no_change=3, criterion=by_loss(validation=True))
         assert [stopping(Record(i, i, 0.0, 1.0 + i)) for i in range(4)] == [False, False, False, True]
 
 

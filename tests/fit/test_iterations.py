@@ -7,6 +7,7 @@ from sklearn.linear_model import Ridge
 
 import agbm
 from agbm import AGBMClassifier, AGBMRegressor
+from agbm.methods import Fading
 
 
 @pytest.mark.parametrize("method", ["fading", "gbm", "agbm", "vagbm", "agbmr"])
@@ -39,7 +40,7 @@ def test_an_iteration_chosen_by_another_metric():
 
 def test_learners_other_than_trees():
     X, y = load_diabetes(return_X_y=True)
-    model = AGBMRegressor(learner=Ridge(), max_iter=5).fit(X, y)
+    model = AGBMRegressor(method=Fading(learner=Ridge()), max_iter=5).fit(X, y)
     third = list(model.staged_predict(X))[2]
     np.testing.assert_allclose(model.at_iteration(3).predict(X), third, rtol=1e-12)
 

@@ -12,6 +12,7 @@ from sklearn.model_selection import cross_val_score, train_test_split
 
 from agbm import AGBMClassifier, AGBMRegressor
 from agbm.losses import AbsoluteError, Multinomial
+from agbm.methods import AGBM, GBM, Fading
 from variants import METHODS, made, methods, newton, shared, strategies
 
 
@@ -35,9 +36,8 @@ class TestClasses:
     def test_every_way_learns(self, iris, method, strategy, shared_structure, second_order):
         X, y = iris
         model = AGBMClassifier(
-            method=made(method, shared_structure=shared_structure),
+            method=made(method, shared_structure=shared_structure, second_order=second_order),
             multi_strategy=strategy,
-            second_order=second_order,
             n_members=1,
             max_iter=20,
             max_depth=3,
@@ -89,7 +89,7 @@ class TestClasses:
         X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
         common = {"max_iter": 40, "learning_rate": 0.1, "early_stopping": False, "max_leaf_nodes": 8}
         theirs = HistGradientBoostingClassifier(**common).fit(X_train, y_train).predict_proba(X_test)
-        ours = AGBMClassifier(**common, method="gbm", second_order=True, min_samples_leaf=20, l2_regularization=0.0)
+        ours = AGBMClassifier(**common, method=GBM(second_order=True), min_samples_leaf=20, l2_regularization=0.0)
         ours = ours.fit(X_train, y_train).predict_proba(X_test)
         assert log_loss(y_test, ours) < 1.1 * log_loss(y_test, theirs)
 
@@ -145,7 +145,7 @@ class TestClasses:
         X, y = iris
         weight = np.arange(len(y)) % 4 + 1
         settings = {"max_iter": 8, "max_depth": 3, "max_bins": 16, "early_stopping": False}
-        model = AGBMClassifier(method=method, multi_strategy=strategy, second_order=second_order, **settings)
+        model = AGBMClassifier(method=made(method, second_order=second_order), multi_strategy=strategy, **settings)
         weighted = clone(model).fit(X, y, sample_weight=weight)
         repeated = clone(model).fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
         for name in ("feature", "threshold", "left", "missing_left", "count"):
@@ -178,7 +178,7 @@ class TestClasses:
 
     def test_another_learner(self, iris):
         X, y = iris
-        model = AGBMClassifier(method="agbm", learner=Ridge(), max_iter=10).fit(X, y)
+        model = AGBMClassifier(method=AGBM(learner=Ridge()), max_iter=10).fit(X, y)
         assert model.score(X, y) > 0.8
         assert model.n_trees_ == 3 * 18
         np.testing.assert_allclose(list(model.staged_decision_function(X))[-1], model.decision_function(X))
@@ -303,7 +303,7 @@ class TestSeveralLabels:
         settings = {"max_iter": 3, "max_depth": 2, "early_stopping": False}
         model = AGBMRegressor(init=LinearRegression().fit(X, y), **settings).fit(X, y)
         assert model.score(X, y) > LinearRegression().fit(X, y).score(X, y)
-        assert AGBMRegressor(learner=Ridge(), max_iter=5).fit(X, y).predict(X).shape == y.shape
+        assert AGBMRegressor(method=Fading(learner=Ridge()), max_iter=5).fit(X, y).predict(X).shape == y.shape
 
     def test_vector_leaves_share_what_outputs_have_in_common(self):
         X, y = load_linnerud(return_X_y=True)

@@ -108,7 +108,7 @@ class TestSameBits:
     @pytest.mark.parametrize("dropout", [0.0, 0.2])
     def test_continued(self, method, dropout, regression):
         X, y = regression
-        settings = like_default(method) | members(dropout=dropout, early_stopping=False, **SAMPLED)
+        settings = like_default(method, dropout=dropout) | members(early_stopping=False, **SAMPLED)
         whole = AGBMRegressor(**settings).fit(X, y)
         model = AGBMRegressor(**settings | {"max_iter": 7, "warm_start": True}).fit(X, y)
         np.testing.assert_array_equal(model.set_params(max_iter=15).fit(X, y).predict(X), whole.predict(X))
@@ -133,7 +133,7 @@ class TestSameBits:
     @pytest.mark.parametrize("dropout", [0.0, 0.2])
     def test_saved(self, method, dropout, regression, tmp_path):
         X, y = regression
-        model = AGBMRegressor(**like_default(method), **members(dropout=dropout)).fit(X, y)
+        model = AGBMRegressor(**like_default(method, dropout=dropout), **members()).fit(X, y)
         model.save(tmp_path / "model.agbm")
         loaded = agbm.load(tmp_path / "model.agbm")
         np.testing.assert_array_equal(loaded.predict(X), model.predict(X))

@@ -6,7 +6,7 @@ import pytest
 
 import agbm
 from agbm import AGBMClassifier, AGBMRegressor, Batches
-from agbm.methods import AGBM, GBM
+from agbm.methods import AGBM, GBM, Fading
 from variants import METHODS
 
 SMALL = {"max_iter": 12, "n_members": 1, "early_stopping": False, "min_samples_leaf": 3, "max_leaf_nodes": 6}
@@ -33,10 +33,10 @@ VARIANTS = [
     {"method": AGBM(shared_structure=True)},
     {"method": GBM(line_search=True)},
     {"n_members": 3, "early_stopping": True, "n_iter_no_change": 3},
-    {"dropout": 0.3},
+    {"method": Fading(dropout=0.3)},
     {"subsample": 0.5, "colsample_bytree": 0.7},
     {"max_depth": 3, "max_leaf_nodes": None},
-    {"second_order": False},
+    {"method": Fading(second_order=False)},
 ]
 
 

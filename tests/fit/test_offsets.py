@@ -12,9 +12,10 @@ from sklearn.metrics import log_loss, mean_poisson_deviance
 import agbm
 from agbm import AGBMClassifier, AGBMRegressor, Batches, Checkpoint
 from agbm.losses import Poisson
+from agbm.methods import GBM
 
 PLAIN = {"max_iter": 20, "n_members": 1, "early_stopping": False}
-LINEAR = {**PLAIN, "learner": LinearRegression()}
+LINEAR = {**PLAIN, "method": GBM(learner=LinearRegression())}
 
 
 def table(n=600, seed=0):
@@ -64,7 +65,9 @@ class TestTheSameProblemInOtherWords:
         np.testing.assert_allclose(one.predict(X), other.predict(X), rtol=1e-12, atol=1e-12)
         assert np.array_equal(one.predict(X, offset=offset), one.predict(X) + offset)
 
-    @pytest.mark.parametrize("parameters", [PLAIN, {"max_iter": 20}, {**PLAIN, "dropout": 0.3}, LINEAR], ids=repr)
+    @pytest.mark.parametrize(
+        "parameters", [PLAIN, {"max_iter": 20}, {**PLAIN, "method": GBM(dropout=0.3)}, LINEAR], ids=repr
+    )
     def test_scores_of_another_model_are_that_model_as_init(self, classes, parameters):
         X, y, _ = classes
         first = AGBMClassifier(max_iter=5, n_members=1).fit(X, y)

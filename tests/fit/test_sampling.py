@@ -16,7 +16,7 @@ from agbm.losses import HalfSquaredError
 from toys import VectorFitter, best_stump, problem_of
 from variants import made, methods, shared
 
-SAMPLINGS = [{"subsample": 0.5}, {"colsample_bytree": 0.4}, {"colsample_bynode": 0.4}, {"dropout": 0.1}]
+SAMPLINGS = [{"subsample": 0.5}, {"colsample_bytree": 0.4}, {"colsample_bynode": 0.4}, {"method__dropout": 0.1}]
 samplings = pytest.mark.parametrize("sampling", SAMPLINGS, ids=str)
 
 
@@ -28,14 +28,16 @@ class TestEverySampling:
     def test_learns_and_repeats(self, regression, method, sampling, shared_structure):
         X, y = regression
         model = AGBMRegressor(
-            method=made(method, shared_structure=shared_structure), max_iter=40, max_depth=3, random_state=3, **sampling
-        )
+            method=made(method, shared_structure=shared_structure), max_iter=40, max_depth=3, random_state=3
+        ).set_params(**sampling)
         one = clone(model).fit(X, y)
         assert one.score(X, y) > 0.3
         assert np.array_equal(clone(model).set_params(n_jobs=1).fit(X, y).predict(X), one.predict(X))
         other = clone(model).set_params(random_state=4).fit(X, y)
         assert not np.array_equal(other.predict(X), one.predict(X))
-        plain = clone(model).set_params(**dict.fromkeys(sampling, 0.0 if "dropout" in sampling else 1.0)).fit(X, y)
+        plain = (
+            clone(model).set_params(**dict.fromkeys(sampling, 0.0 if "method__dropout" in sampling else 1.0)).fit(X, y)
+        )
         assert not np.array_equal(plain.predict(X), one.predict(X))
         np.testing.assert_allclose(list(one.staged_predict(X))[-1], one.predict(X), rtol=1e-9)
 
@@ -44,8 +46,14 @@ class TestEverySampling:
         X, y = regression
         common = {"method": method, "max_iter": 10, "early_stopping": False}
         plain = AGBMRegressor(**common, colsample_bytree=1.0, colsample_bynode=1.0).fit(X, y)
-        full = {"subsample": 1.0, "colsample_bytree": 1.0, "colsample_bynode": 1.0, "dropout": 0.0, "random_state": 5}
-        model = AGBMRegressor(**common, **full).fit(X, y)
+        full = {
+            "subsample": 1.0,
+            "colsample_bytree": 1.0,
+            "colsample_bynode": 1.0,
+            "method__dropout": 0.0,
+            "random_state": 5,
+        }
+        model = AGBMRegressor(**common).set_params(**full).fit(X, y)
         assert np.array_equal(model.predict(X), plain.predict(X))
         assert np.array_equal(model.model_.folded.nodes, plain.model_.folded.nodes)
         assert np.array_equal(model.model_.folded.value, plain.model_.folded.value)
@@ -56,7 +64,7 @@ class TestEverySampling:
     def test_staged_prediction_is_the_shorter_run(self, regression, method, sampling, shared_structure):
         X, y = regression
         settings = {"max_iter": 15, "max_depth": 3, "random_state": 0, "early_stopping": False, **sampling}
-        model = AGBMRegressor(method=made(method, shared_structure=shared_structure), **settings).fit(X, y)
+        model = AGBMRegressor(method=made(method, shared_structure=shared_structure)).set_params(**settings).fit(X, y)
         staged = list(model.staged_predict(X))
         for m in (1, 2, 7, 14, 15):
             shorter = clone(model).set_params(max_iter=m).fit(X, y)
@@ -249,9 +257,8 @@ class TestDropout:
     def test_weights_are_what_the_model_predicts_with(self, regression, method):
         X, y = regression
         model = AGBMRegressor(
-            method=made(method, shared_structure=False, momentum=0.2),
+            method=made(method, shared_structure=False, momentum=0.2, dropout=0.4),
             n_members=1,
-            dropout=0.4,
             max_iter=30,
             random_state=0,
             max_depth=3,
@@ -266,8 +273,7 @@ class TestDropout:
     def test_restarts(self, regression):
         X, y = regression
         model = AGBMRegressor(
-            method=made("agbmr", momentum=1.0, correction=1.0, shared_structure=False),
-            dropout=0.1,
+            method=made("agbmr", momentum=1.0, correction=1.0, shared_structure=False, dropout=0.1),
             learning_rate=1.0,
             max_iter=40,
             max_depth=3,

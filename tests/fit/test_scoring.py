@@ -48,7 +48,7 @@ class TestScores:
         X, y, X_new, y_new = halves
         weight = np.arange(1.0, len(y_new) + 1)
         watch = {"new": (X_new, y_new), "weighted": (X_new, y_new, weight)}
-        model = AGBMClassifier(scoring="roc_auc", n_members=n_members, tol=0.0, n_iter_no_change=12, **FEW)
+        model = AGBMClassifier(scoring="roc_auc", n_members=n_members, n_iter_no_change=12, **FEW)
         plain = clone(model).fit(X, y)
         model.fit(X, y, watch=watch)
         assert model.best_iteration_ == plain.best_iteration_
@@ -123,7 +123,6 @@ class TestStopping:
         model = AGBMRegressor(
             early_stopping=True,
             validation_fraction=None,
-            tol=1e-3,
             n_iter_no_change=3,
             learning_rate=0.5,
             max_iter=2000,

@@ -15,6 +15,7 @@ import agbm
 from agbm import AGBMRegressor, Batches, Checkpoint
 from agbm.export import encode, to_lightgbm, to_onnx, to_treelite
 from agbm.losses import HistogramDistribution, NormalDistribution, Poisson, Quantile
+from agbm.methods import GBM
 from distributions import DISTRIBUTIONS
 from toys import rewrite
 
@@ -183,7 +184,7 @@ class TestQuantiles:
         """With a learning rate of 1, one tree, and no regularization, a prediction is the quantile of its leaf."""
         X, y = rows()
         model = AGBMRegressor(
-            method="gbm", loss=Quantile(LEVELS), max_iter=1, learning_rate=1.0, second_order=True, max_leaf_nodes=5,
+            method=GBM(second_order=True), loss=Quantile(LEVELS), max_iter=1, learning_rate=1.0, max_leaf_nodes=5,
             l2_regularization=0.0, init="zero", n_members=1, early_stopping=False,
         ).fit(X, y)  # fmt: skip
         leaf = model.apply(X)[:, 0]

@@ -14,6 +14,8 @@ import agbm
 from agbm import AGBMClassifier, Batches, Checkpoint
 from agbm._fit.temperature import LARGEST_FACTOR, lowest
 from agbm.export import to_lightgbm
+from agbm.methods import AGBM, GBM, Fading
+from variants import made
 
 SMALL = {"max_iter": 15, "max_leaf_nodes": 8, "n_members": 2, "n_iter_no_change": 5, "learning_rate": 0.3}
 
@@ -28,7 +30,10 @@ def table(n_classes, n=600, seed=0):
 
 def both(X, y, fit=None, **parameters):
     """The model without and with scaling."""
-    models = [AGBMClassifier(**{**SMALL, **parameters}, temperature_scaling=scaled) for scaled in (False, True)]
+    models = [
+        AGBMClassifier(**{**SMALL, **parameters}).set_params(method__temperature_scaling=scaled)
+        for scaled in (False, True)
+    ]
     return [model.fit(X, y, **(fit or {})) for model in models]
 
 
@@ -113,24 +118,27 @@ class TestTheFactor:
 class TestTheSameBits:
     def test_threads(self):
         X, y = table(3)
-        models = [AGBMClassifier(**SMALL, temperature_scaling=True, n_jobs=n).fit(X, y) for n in (1, 2, 5)]
+        models = [
+            AGBMClassifier(**SMALL, method=Fading(temperature_scaling=True), n_jobs=n).fit(X, y) for n in (1, 2, 5)
+        ]
         assert len({model.resolved_params_["temperature"] for model in models}) == 1
         assert all(np.array_equal(models[0].predict_proba(X), model.predict_proba(X)) for model in models)
 
     def test_batches(self):
         X, y = table(3)
-        one = AGBMClassifier(**SMALL, temperature_scaling=True).fit(X, y)
+        one = AGBMClassifier(**SMALL, method=Fading(temperature_scaling=True)).fit(X, y)
         cuts = list(pairwise([0, 100, 350, 600]))
         batches = Batches(lambda: ((X[i:j], y[i:j]) for i, j in cuts))
-        other = AGBMClassifier(**SMALL, temperature_scaling=True).fit(batches)
+        other = AGBMClassifier(**SMALL, method=Fading(temperature_scaling=True)).fit(batches)
         assert one.resolved_params_["temperature"] == other.resolved_params_["temperature"]
         assert np.array_equal(one.predict_proba(X), other.predict_proba(X))
 
-    @pytest.mark.parametrize("parameters", [{}, {"dropout": 0.3}, {"method": "agbm"}])
-    def test_warm_start(self, parameters):
+    @pytest.mark.parametrize("method", [Fading(), Fading(dropout=0.3), AGBM()])
+    def test_warm_start(self, method):
         """A run is resumed from its trees, not from their scaled weights."""
         (X, y), (X_val, y_val) = table(2), table(2, seed=1)
-        parameters = {**SMALL, **parameters, "early_stopping": False, "max_iter": 40, "temperature_scaling": True}
+        method = made(method, temperature_scaling=True)
+        parameters = {**SMALL, "method": method, "early_stopping": False, "max_iter": 40}
         whole = AGBMClassifier(**parameters).fit(X, y, X_val=X_val, y_val=y_val)
         resumed = AGBMClassifier(**{**parameters, "max_iter": 20}).fit(X, y, X_val=X_val, y_val=y_val)
         before = factor_of(resumed)
@@ -140,11 +148,11 @@ class TestTheSameBits:
 
     def test_checkpoints(self, tmp_path):
         X, y = table(2)
-        whole = AGBMClassifier(**SMALL, temperature_scaling=True).fit(X, y)
+        whole = AGBMClassifier(**SMALL, method=Fading(temperature_scaling=True)).fit(X, y)
         path = tmp_path / "run.checkpoint"
         for stops_at in (4, 100):
             callbacks = [Checkpoint(path, every=2), lambda record, stops_at=stops_at: record.iteration == stops_at]
-            model = AGBMClassifier(**SMALL, temperature_scaling=True, callbacks=callbacks).fit(X, y)
+            model = AGBMClassifier(**SMALL, method=Fading(temperature_scaling=True), callbacks=callbacks).fit(X, y)
         assert np.array_equal(whole.predict_proba(X), model.predict_proba(X))
         assert whole.resolved_params_["temperature"] == model.resolved_params_["temperature"]
 
@@ -153,7 +161,7 @@ class TestTheSameBits:
 def scaled():
     """A table, and a model whose trees are scaled."""
     X, y = table(3)
-    model = AGBMClassifier(**SMALL, temperature_scaling=True).fit(X, y)
+    model = AGBMClassifier(**SMALL, method=Fading(temperature_scaling=True)).fit(X, y)
     assert abs(factor_of(model) - 1.0) > 0.01
     return X, model
 
@@ -167,7 +175,7 @@ class TestWhatFollows:
         loaded = agbm.load(tmp_path / "m.agbm")
         assert np.array_equal(loaded.predict_proba(X), model.predict_proba(X))
         assert loaded.resolved_params_["temperature"] == model.resolved_params_["temperature"]
-        assert loaded.temperature_scaling is True
+        assert loaded.method.temperature_scaling is True
 
     def test_stages_and_contributions(self, scaled):
         X, model = scaled
@@ -189,7 +197,7 @@ class TestSettings:
     def test_nothing_is_held_out(self):
         X, y = table(2)
         for parameters in ({"early_stopping": False}, {"validation_fraction": None}):
-            model = AGBMClassifier(**SMALL, **parameters, temperature_scaling=True)
+            model = AGBMClassifier(**SMALL, **parameters, method=Fading(temperature_scaling=True))
             with pytest.raises(ValueError, match=r"temperature_scaling=True needs validation rows.*pass X_val"):
                 model.fit(X, y)
             assert not hasattr(model, "model_")
@@ -213,9 +221,7 @@ class TestSettings:
         expected = start + factor_of(scaled) * (plain.decision_function(X) - start)
         assert np.allclose(scaled.decision_function(X), expected)
 
-    @pytest.mark.parametrize(
-        "parameters", [{"loss": "exponential"}, {"learner": LinearRegression(), "second_order": False}]
-    )
+    @pytest.mark.parametrize("parameters", [{"loss": "exponential"}, {"method": GBM(learner=LinearRegression())}])
     def test_other_losses_and_learners(self, parameters):
         X, y = table(2)
         plain, scaled = both(X, y, **parameters)
@@ -236,14 +242,14 @@ class TestSettings:
     def test_cross_validation(self):
         X, y = table(2)
         with pytest.raises(ValueError, match=r"temperature_scaling=True.*cross_validate of scikit-learn"):
-            agbm.cv(AGBMClassifier(temperature_scaling=True), X, y)
+            agbm.cv(AGBMClassifier(method=Fading(temperature_scaling=True)), X, y)
 
 
 class TestUpdates:
     def test_more_trees_have_a_factor_of_their_own(self):
         """The model so far is the start of the new trees, so its part stays."""
         (X, y), (X_new, y_new) = table(2), table(2, seed=1)
-        model = AGBMClassifier(**SMALL, temperature_scaling=True).fit(X, y)
+        model = AGBMClassifier(**SMALL, method=Fading(temperature_scaling=True)).fit(X, y)
         old, n_old = model.decision_function(X), model.best_iteration_
         temperature = model.resolved_params_["temperature"]
         model.update(X_new, 1 - y_new, mode="trees", max_iter=5)
@@ -253,16 +259,16 @@ class TestUpdates:
 
     def test_all_and_weights(self):
         (X, y), (X_new, y_new) = table(2), table(2, seed=1)
-        model = AGBMClassifier(**SMALL, temperature_scaling=True).fit(X, y)
+        model = AGBMClassifier(**SMALL, method=Fading(temperature_scaling=True)).fit(X, y)
         before = mean_log_loss(model.decision_function(X_new), y_new)
         model.update(X_new, y_new, mode="weights")
         assert mean_log_loss(model.decision_function(X_new), y_new) < before
         model.update(X_new, y_new, mode="all")
-        alone = AGBMClassifier(**SMALL, temperature_scaling=True).fit(X_new, y_new)
+        alone = AGBMClassifier(**SMALL, method=Fading(temperature_scaling=True)).fit(X_new, y_new)
         assert model.resolved_params_["temperature"] == alone.resolved_params_["temperature"]
 
     def test_leaves(self):
         X, y = table(2)
-        model = AGBMClassifier(**SMALL, temperature_scaling=True).fit(X, y)
+        model = AGBMClassifier(**SMALL, method=Fading(temperature_scaling=True)).fit(X, y)
         with pytest.raises(ValueError, match=r"mode='leaves'.*none are held out for temperature_scaling=True"):
             model.update(X, y, mode="leaves")

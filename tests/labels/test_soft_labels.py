@@ -46,7 +46,7 @@ def test_shares_are_repeated_rows(n_classes):
     X, shares = rows(n_classes=n_classes)
     counts = np.random.default_rng(1).multinomial(4, shares)
     settings = {"min_samples_leaf": 1, "l2_regularization": 0.0, "max_depth": 3, "max_leaf_nodes": None}
-    settings |= {"second_order": False, "method": "gbm", "max_iter": 5}
+    settings |= {"method": "gbm", "max_iter": 5}
     soft = AGBMClassifier(**SOFT | settings).fit(X, counts / 4)
     every = np.concatenate([np.full((len(X), 1), k) for k in range(n_classes)])[:, 0]
     hard = AGBMClassifier(**PLAIN | settings).fit(np.tile(X, (n_classes, 1)), every, counts.T.ravel())

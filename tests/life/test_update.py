@@ -17,7 +17,7 @@ from agbm._core import reweigh
 from agbm._core.reweigh import groups_of
 from agbm._life.update import MODES
 from agbm.export import to_lightgbm
-from agbm.methods import AGBM, GBM
+from agbm.methods import AGBM, GBM, Fading
 from toys import rewrite
 from variants import made, methods
 
@@ -101,7 +101,7 @@ def test_an_updated_model_is_a_model(kind, mode, tmp_path):
 @pytest.mark.parametrize("second_order", [False, True])
 def test_updates_help_on_later_rows(mode, method, second_order):
     model, X, y = fitted(
-        method=made(method, momentum="fading", shared_structure=True), second_order=second_order, max_iter=20
+        method=made(method, momentum="fading", shared_structure=True, second_order=second_order), max_iter=20
     )
     before = np.mean((model.predict(X[LATER]) - y[LATER]) ** 2)
     after = np.mean((model.update(X[NEW], y[NEW], mode=mode).predict(X[LATER]) - y[LATER]) ** 2)
@@ -115,7 +115,7 @@ def test_updates_help_on_later_rows(mode, method, second_order):
         *(
             (kind, given)
             for kind in ("numbers", "three classes")
-            for given in ({}, {"dropout": 0.3}, {"method": AGBM()})
+            for given in ({}, {"method": Fading(dropout=0.3)}, {"method": AGBM()})
         ),
         ("numbers", {"loss": "absolute_error"}),
     ],
@@ -278,7 +278,7 @@ def test_early_stopping_of_more_trees():
 
 def test_other_learners():
     X, y = make_regression(400, 3, noise=1.0, random_state=0)
-    model = AGBMRegressor(learner=LinearRegression(), method="gbm", max_iter=3).fit(X[:200], y[:200])
+    model = AGBMRegressor(method=GBM(learner=LinearRegression()), max_iter=3).fit(X[:200], y[:200])
     for mode in ("leaves", "weights"):
         with pytest.raises(ValueError, match=re.escape(f"update(mode='{mode}')() works with trees only")):
             model.update(X[200:], y[200:], mode=mode)
@@ -337,7 +337,7 @@ def test_leaves_are_those_of_plain_boosting(old_weight, logistic):
     y = (y > 0).astype(float) if logistic else y
     kind = AGBMClassifier if logistic else AGBMRegressor
     model = kind(
-        method="gbm", second_order=True, max_iter=8, learning_rate=0.3, l2_regularization=2.0, early_stopping=False
+        method=GBM(second_order=True), max_iter=8, learning_rate=0.3, l2_regularization=2.0, early_stopping=False
     ).fit(X[:300], y[:300])
     y_new = 1.0 - y[300:] if logistic else y[300:] + 40.0 * X[300:, 0]
     expected = refitted(model, X[300:], y_new, old_weight, 0.3, 2.0, logistic)
@@ -375,7 +375,13 @@ def test_the_rows_of_the_fit_give_the_model_again_for_other_losses(loss, weighte
 def test_the_samples_of_the_fit_are_drawn_again(loss, n_rows):
     X, y = make_regression(n_rows, 4, noise=5.0, random_state=0)
     model = AGBMRegressor(
-        loss=loss, max_iter=8, n_members=1, early_stopping=False, subsample=0.6, dropout=0.2, random_state=None
+        loss=loss,
+        max_iter=8,
+        n_members=1,
+        early_stopping=False,
+        subsample=0.6,
+        method=Fading(dropout=0.2),
+        random_state=None,
     ).fit(X, np.abs(y))
     other, before = copied(model), raw(model, X)
     model.update(

@@ -14,6 +14,7 @@ from agbm import AGBMClassifier, AGBMRanker, AGBMRegressor, AGBMSurvival, Batche
 from agbm._apps.cli import main
 from agbm._estimators.base import loaded
 from agbm._life.differences import Content, of_iterations
+from agbm.methods import Fading
 from toys import rewrite
 
 N = 300
@@ -84,7 +85,7 @@ class TestFingerprints:
         assert len(found) == 5
 
     def test_models_without_files_have_none(self, data):
-        model = AGBMRegressor(max_iter=2, learner=DecisionTreeRegressor(max_depth=2)).fit(*data)
+        model = AGBMRegressor(max_iter=2, method=Fading(learner=DecisionTreeRegressor(max_depth=2))).fit(*data)
         assert not hasattr(model, "fingerprint_")
 
 
@@ -241,7 +242,7 @@ class TestVerification:
         X, y = data
         table = pd.DataFrame(X, columns=list("abcd")).astype({"b": "category"})
         weight, offset = 1.0 + np.arange(N) % 3, np.arange(N) % 2 / 4
-        classifier = AGBMClassifier(max_iter=6, temperature_scaling=True, dropout=0.2, random_state=None)
+        classifier = AGBMClassifier(max_iter=6, method=Fading(temperature_scaling=True, dropout=0.2), random_state=None)
         rows = (table, y > 20, weight)
         classifier.fit(*rows, offset=offset)
         validated = AGBMRegressor(max_iter=6, n_members=1).fit(X, y, X_val=X[:50], y_val=y[:50])

@@ -21,6 +21,7 @@ from agbm._losses import is_loss_name
 from agbm._migration import CLASSIFICATION, LIBRARIES, REGRESSION
 from agbm._migration.foreign import of_loss
 from agbm.losses import Huber, Quantile, Tweedie
+from agbm.methods import GBM
 
 NAMES = ["lightgbm", "xgboost", "catboost", "hist_gradient_boosting"]
 OBJECTIVE = {name: library.objective.split()[0] for name, library in LIBRARIES.items()}
@@ -44,7 +45,7 @@ VALUES = {
     "subsample": (0.5, 0.5),
     "colsample_bytree": (0.5, 0.5),
     "colsample_bynode": (0.5, 0.5),
-    "dropout": (0.2, 0.2),
+    "method__dropout": (0.2, 0.2),
     "early_stopping": (True, True),
     "validation_fraction": (0.25, 0.25),
     "n_iter_no_change": (4, 4),
@@ -60,8 +61,8 @@ VALUES = {
 # What must be said beside it for the value to count.
 BESIDE = {
     ("lightgbm", "subsample"): {"bagging_freq": 1},
-    ("lightgbm", "dropout"): {"boosting": "dart", "skip_drop": 0.0},
-    ("xgboost", "dropout"): {"booster": "dart"},
+    ("lightgbm", "method__dropout"): {"boosting": "dart", "skip_drop": 0.0},
+    ("xgboost", "method__dropout"): {"booster": "dart"},
 }
 CONVERTED = [
     (name, setting.ours, alias)
@@ -89,8 +90,8 @@ def test_values_arrive_under_every_name(library, ours, theirs, table):
         warnings.simplefilter("error")
         model = agbm.from_params(library, params)
     assert isinstance(model, AGBMClassifier)
-    assert model.method == "gbm"
-    assert getattr(model, ours) == expected
+    assert isinstance(model.method, GBM)
+    assert model.get_params()[ours] == expected
     if theirs != "max_iter":
         model.set_params(max_iter=3)
     if ours == "categorical_features":
@@ -101,7 +102,7 @@ def test_values_arrive_under_every_name(library, ours, theirs, table):
 
 
 def test_every_parameter_of_ours_exists():
-    known = set(AGBMClassifier().get_params())
+    known = set(AGBMClassifier(method=GBM()).get_params())
     for library in LIBRARIES.values():
         assert {setting.ours for setting in library.settings} | set(library.defaults) <= known
         assert set(library.harmless) <= set(library.instead)
@@ -168,10 +169,10 @@ def test_defaults_are_those_of_the_library(library, expected):
         ("lightgbm", {"min_data_in_leaf": 0}, {"min_samples_leaf": 1}),
         ("lightgbm", {"bagging_fraction": 0.5}, {"subsample": 1.0}),  # no frequency: LightGBM draws no rows
         ("lightgbm", {"subsample": 0.5, "subsample_freq": 1}, {"subsample": 0.5}),
-        ("lightgbm", {"drop_rate": 0.5}, {"dropout": 0.0}),
-        ("lightgbm", {"boosting": "dart", "skip_drop": 0}, {"dropout": 0.1}),
-        ("lightgbm", {"boosting_type": "dart", "rate_drop": 0.3, "skip_drop": 0}, {"dropout": 0.3}),
-        ("xgboost", {"booster": "dart"}, {"dropout": 0.0}),
+        ("lightgbm", {"drop_rate": 0.5}, {"method__dropout": 0.0}),
+        ("lightgbm", {"boosting": "dart", "skip_drop": 0}, {"method__dropout": 0.1}),
+        ("lightgbm", {"boosting_type": "dart", "rate_drop": 0.3, "skip_drop": 0}, {"method__dropout": 0.3}),
+        ("xgboost", {"booster": "dart"}, {"method__dropout": 0.0}),
         ("lightgbm", {"num_threads": 0}, {"n_jobs": None}),
         ("lightgbm", {"monotone_constraints": "1,0,-1"}, {"monotonic_cst": [1, 0, -1]}),
         ("xgboost", {"monotone_constraints": "(1,0,-1)"}, {"monotonic_cst": [1, 0, -1]}),
@@ -190,7 +191,7 @@ def test_defaults_are_those_of_the_library(library, expected):
 )
 def test_values_that_mean_something_else(library, params, expected):
     model = agbm.from_params(library, params, task=REGRESSION)
-    assert {name: getattr(model, name) for name in expected} == expected
+    assert {name: model.get_params()[name] for name in expected} == expected
 
 
 @pytest.mark.parametrize(

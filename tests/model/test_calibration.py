@@ -14,6 +14,7 @@ import agbm
 from agbm import AGBMClassifier, AGBMRegressor, ModelFileError
 from agbm._apps.cli import main
 from agbm.losses import HalfSquaredError, Quantile
+from agbm.methods import Fading
 from toys import rewrite
 
 SMALL = {"max_iter": 8, "max_leaf_nodes": 6, "n_iter_no_change": 5, "n_jobs": 1}
@@ -88,7 +89,7 @@ def test_shapes_and_bounds(kind):
 
 
 @pytest.mark.parametrize(
-    "parameters", [{}, {"n_members": 2}, {"n_members": 1, "early_stopping": True}, {"dropout": 0.3}]
+    "parameters", [{}, {"n_members": 2}, {"n_members": 1, "early_stopping": True}, {"method": Fading(dropout=0.3)}]
 )
 def test_scores_are_those_of_held_out_rows(parameters):
     """The distances of labels from the model of each member, for a tenth of the rows."""
@@ -212,7 +213,9 @@ def test_other_learners():
     from sklearn.tree import DecisionTreeRegressor
 
     X, y = table()
-    model = AGBMRegressor(learner=DecisionTreeRegressor(max_depth=2), early_stopping=True, max_iter=5).fit(X, y)
+    model = AGBMRegressor(
+        method=Fading(learner=DecisionTreeRegressor(max_depth=2)), early_stopping=True, max_iter=5
+    ).fit(X, y)
     assert covered(model, *table(seed=1)).mean() > 0.8
 
 

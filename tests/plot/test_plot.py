@@ -19,6 +19,7 @@ from sklearn.metrics import confusion_matrix
 
 import agbm
 from agbm import AGBMClassifier, AGBMRegressor, export, plot
+from agbm.methods import Fading
 from agbm.plot._style import BLUE
 
 mpl.use("Agg")
@@ -223,7 +224,7 @@ def test_importances_say_what_is_wrong(models):
         plot.importances(models["gbm"], top=0)
     with pytest.raises(ValueError, match=r"model has no splits.*smaller min_samples_leaf"):
         plot.importances(AGBMRegressor(min_samples_leaf=2).fit([[0.0], [1.0]], [0.0, 1.0]))
-    other = AGBMRegressor(learner=Ridge(), max_iter=2).fit([[0.0], [1.0]], [0.0, 1.0])
+    other = AGBMRegressor(method=Fading(learner=Ridge()), max_iter=2).fit([[0.0], [1.0]], [0.0, 1.0])
     with pytest.raises(ValueError, match=r"importances\(\) works with trees only; this model has learner=Ridge\(\)"):
         plot.importances(other)
 

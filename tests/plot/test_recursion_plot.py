@@ -7,6 +7,7 @@ import pytest
 from sklearn.dummy import DummyRegressor
 
 from agbm import AGBMClassifier, AGBMRegressor, plot
+from agbm.methods import Fading
 
 
 @pytest.fixture(scope="module")
@@ -85,6 +86,6 @@ def test_errors(fitted):
     start = DummyRegressor().fit(X, y)
     with pytest.raises(ValueError, match="needs init='prior'"):
         plot.partial_dependence(AGBMRegressor(max_iter=2, init=start).fit(X, y), X, ["a"], method="recursion")
-    other = AGBMRegressor(max_iter=2, learner=DummyRegressor()).fit(X[["b"]], y)
+    other = AGBMRegressor(max_iter=2, method=Fading(learner=DummyRegressor())).fit(X[["b"]], y)
     with pytest.raises(ValueError, match="works with trees only"):
         plot.partial_dependence(other, X[["b"]], ["b"], method="recursion")

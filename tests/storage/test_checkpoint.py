@@ -26,6 +26,7 @@ from agbm import AGBMClassifier, AGBMRegressor, Batches, Checkpoint
 from agbm._base.identity import fingerprint
 from agbm._storage.container import ModelFileError
 from agbm.losses import HalfSquaredError
+from agbm.methods import Fading
 from toys import damage, rewrite, stop_at
 from variants import made, methods, shared, strategies
 
@@ -66,8 +67,8 @@ class TestGoingOn:
     )
     def test_same_bits_as_a_run_that_was_never_interrupted(self, regression, tmp_path, method, shared_structure, more):
         X, y = regression
-        of_method = {name: value for name, value in more.items() if name == "momentum"}
-        more = {name: value for name, value in more.items() if name != "momentum"}
+        of_method = {name: value for name, value in more.items() if name in ("momentum", "dropout")}
+        more = {name: value for name, value in more.items() if name not in of_method}
         method = made(method, shared_structure=shared_structure, **of_method)
         model = AGBMRegressor(method=method, max_iter=30, max_depth=3, random_state=0, **more)
         whole = clone(model).fit(X, y)
@@ -143,13 +144,14 @@ KILLED = """
     import numpy as np
     from sklearn.datasets import load_diabetes
     from agbm import AGBMRegressor, Checkpoint
+    from agbm.methods import AGBM
     X, y = load_diabetes(return_X_y=True)
     X, y = np.tile(X, (4, 1)), np.tile(y, 4)
     def say(record):
         print(record.iteration, flush=True)
         time.sleep(0.002)  # no machine is so fast that it is through before it is killed
     model = AGBMRegressor(
-        method="agbm", max_iter=400, max_depth=4, subsample=0.7, random_state=0, second_order=True, n_members=2,
+        method=AGBM(second_order=True), max_iter=400, max_depth=4, subsample=0.7, random_state=0, n_members=2,
         callbacks=[Checkpoint(sys.argv[1], every=1), say],
     )
     np.save(sys.argv[2], model.fit(X, y).predict(X))
@@ -348,7 +350,7 @@ class TestFiles:
     def test_other_learners_cannot_be_saved(self, regression, tmp_path):
         X, y = regression
         with pytest.raises(TypeError, match=r"Checkpoint saves trees only; got learner=Ridge\(\)"):
-            AGBMRegressor(learner=Ridge(), callbacks=[Checkpoint(tmp_path / "run")]).fit(X, y)
+            AGBMRegressor(method=Fading(learner=Ridge()), callbacks=[Checkpoint(tmp_path / "run")]).fit(X, y)
 
     def test_weights_and_start_models_belong_to_a_run(self, regression, tmp_path):
         X, y = regression

@@ -11,6 +11,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeRegressor
 
 from agbm import AGBMClassifier, AGBMRanker, AGBMRegressor, AGBMSurvival, losses
+from agbm.methods import AGBM
 
 RNG = np.random.default_rng(0)
 N = 200
@@ -84,7 +85,7 @@ def test_the_same_bits(fitted, way, tmp_path):
 def test_in_a_pipeline_and_with_a_learner(way, tmp_path):
     """Model files hold neither."""
     learner = DecisionTreeRegressor(max_depth=2, random_state=0)
-    model = make_pipeline(StandardScaler(), AGBMRegressor(method="agbm", max_iter=3, learner=learner)).fit(X, X[:, 0])
+    model = make_pipeline(StandardScaler(), AGBMRegressor(method=AGBM(learner=learner), max_iter=3)).fit(X, X[:, 0])
     np.testing.assert_array_equal(way(model, tmp_path).predict(X), model.predict(X))
 
 

@@ -14,6 +14,7 @@ from agbm import AGBMClassifier, AGBMRegressor, load
 from agbm._base._native import leaf_sums
 from agbm._tree.forest import NODE, Forest
 from agbm.export import encode, to_lightgbm
+from agbm.methods import Fading
 from forests import LAYOUTS, random_forest
 from variants import made, methods, strategies
 
@@ -137,7 +138,7 @@ def test_a_saved_model_and_an_earlier_iteration(tmp_path):
 def test_models_without_trees():
     X, y = make_regression(100, 3, random_state=0)
     with pytest.raises(ValueError, match="apply\\(\\) works with trees only"):
-        AGBMRegressor(max_iter=2, learner=LinearRegression()).fit(X, y).apply(X)
+        AGBMRegressor(max_iter=2, method=Fading(learner=LinearRegression())).fit(X, y).apply(X)
     constant = AGBMRegressor(max_iter=1, early_stopping=True).fit(X, np.zeros(100)).at_iteration(0)
     assert constant.apply(X).shape == (100, 0)
 

@@ -67,13 +67,11 @@ class TestMonotone:
         complete = X.copy()
         X[np.random.default_rng(seed).random(X.shape) < holes] = np.nan
         model = AGBMClassifier(
-            method=made(method, momentum=momentum),
+            method=made(method, momentum=momentum, second_order=second_order, dropout=dropout),
             monotonic_cst=[1, 0, -1],
             max_iter=10,
             min_samples_leaf=2,
-            second_order=second_order,
             subsample=subsample,
-            dropout=dropout,
             random_state=seed % 1000,
         ).fit(X, y > 0)
         assert moves(lambda table: model.predict_proba(table)[:, 1], complete, 0).min() >= -1e-12
@@ -129,8 +127,7 @@ class TestInteractions:
         X, y = load_breast_cancer(return_X_y=True)
         X = X[:, :6]
         settings = {
-            "method": made(method, shared_structure=shared_structure),
-            "second_order": True,
+            "method": made(method, shared_structure=shared_structure, second_order=True),
             "max_iter": 10,
             "min_samples_leaf": 5,
             "l2_regularization": 0.0,

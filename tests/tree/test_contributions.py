@@ -23,6 +23,7 @@ from agbm import AGBMClassifier, AGBMRegressor
 from agbm._base import _native
 from agbm.export import to_lightgbm
 from agbm.losses import Huber, Quantile, Tweedie
+from agbm.methods import Fading
 from forests import LAYOUTS, random_forest
 from toys import native_forest, sums_of_trees
 
@@ -358,7 +359,7 @@ def test_models_without_trees():
     np.testing.assert_array_equal(found[:, :2], 0.0)
     np.testing.assert_array_equal(found[:, 2], model.predict(X))
     X, y = make_regression(100, 3, random_state=0)
-    linear = AGBMRegressor(max_iter=2, learner=LinearRegression()).fit(X, y)
+    linear = AGBMRegressor(max_iter=2, method=Fading(learner=LinearRegression())).fit(X, y)
     with pytest.raises(ValueError, match=r"predict_contributions\(\) works with trees only.*LinearRegression"):
         linear.predict_contributions(X)
     with pytest.raises(AttributeError, match="split_counts_ is defined for trees only"):

@@ -11,6 +11,7 @@ from sklearn.datasets import make_classification, make_regression
 from sklearn.linear_model import LinearRegression
 
 from agbm import AGBMClassifier, AGBMRegressor
+from agbm.methods import Fading
 from forests import LAYOUTS, random_forest
 from toys import native_forest, sums_of_trees
 
@@ -204,6 +205,6 @@ def test_models_that_have_no_predictor():
     with pytest.raises(ValueError, match="init"):
         AGBMRegressor(max_iter=2, init=LinearRegression().fit(X, y)).fit(X, y).predictor()
     with pytest.raises(ValueError, match="trees"):
-        AGBMRegressor(max_iter=2, learner=LinearRegression()).fit(X, y).predictor()
+        AGBMRegressor(max_iter=2, method=Fading(learner=LinearRegression())).fit(X, y).predictor()
     with pytest.raises(ValueError, match="method='log_odds'"):
         AGBMClassifier(max_iter=2).fit(X, y > 0).predictor("log_odds")

@@ -19,6 +19,14 @@ V = TypeVar("V")
 """The values of a function on the rows of an objective: an array (output, row), or a handle to one on a cluster."""
 
 
+class Regressor(Protocol):
+    """A regressor with the interface of scikit-learn's."""
+
+    def fit(self, X: Any, y: Any) -> object: ...
+
+    def predict(self, X: Any) -> Any: ...
+
+
 class DivergedError(ArithmeticError):
     """A residual is not finite: no learner can fit it."""
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
 import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
-from sklearn.base import BaseEstimator, clone
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.base import BaseEstimator, clone, is_regressor
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
 from . import boosting
 from .boosting import Dropping, Step, keep_all
-from .learners import Fitter, V
+from .learners import Fitter, Regressor, V
 from .objective import Objective
 from .schedules import FadingSchedule, PaperSchedule, Schedule
 
@@ -40,12 +41,23 @@ def _parameter_names(kind: Any, init: Any) -> list[str]:
 class Method(RemembersNames, ABC):
     """A boosting algorithm with its settings. get_params and set_params work as in scikit-learn."""
 
-    second_order: ClassVar[bool] = False
     n_members: ClassVar[int] = 1
     colsample_bynode: ClassVar[float] = 1.0
-    """The meaning of the estimators' second_order="auto", n_members="auto" and colsample_bynode="auto" for this
-    algorithm."""
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
+    """The meaning of the estimators' n_members="auto" and colsample_bynode="auto" for this algorithm."""
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "second_order": ["boolean"],
+        "dropout": [Interval(numbers.Real, 0, 1, closed="left")],
+        "learner": [HasMethods(["fit", "predict"]), None],
+        "temperature_scaling": ["boolean"],
+    }
+
+    def __init__(
+        self, second_order: bool, dropout: float, learner: Regressor | None, temperature_scaling: bool
+    ) -> None:
+        self.second_order = second_order
+        self.dropout = dropout
+        self.learner = learner
+        self.temperature_scaling = temperature_scaling
 
     @abstractmethod
     def steps(
@@ -54,9 +66,13 @@ class Method(RemembersNames, ABC):
     ) -> Iterator[Step[V]]:  # fmt: skip
         """Run the algorithm and yield one step per iteration. `drop` omits earlier learners in an iteration."""
 
-    def check(self, *, resumes: bool, dropout: float) -> None:
-        """Raise ValueError for invalid settings, or settings that cannot be combined with resuming or dropout."""
+    def check(self, *, resumes: bool) -> None:
+        """Raise ValueError for invalid settings, or settings that cannot be combined with resuming."""
         self._validate_params()
+        if isinstance(self.learner, type) or not (self.learner is None or is_regressor(self.learner)):
+            raise TypeError(
+                f"learner={self.learner!r} must be None or an instance of a scikit-learn regressor, not a class."
+            )
 
     @property
     def two_values_per_leaf(self) -> bool:
@@ -64,8 +80,13 @@ class Method(RemembersNames, ABC):
         return False
 
     def __repr__(self) -> str:
-        """All settings, including those with default values."""
-        return f"{type(self).__name__}({', '.join(f'{name}={v!r}' for name, v in self.get_params(deep=False).items())})"
+        """All settings of the algorithm, including those with default values, and others that are not the default."""
+        shown = self.get_params(deep=False)
+        defaults = inspect.signature(type(self)).parameters
+        for name in Method._parameter_constraints:
+            if shown[name] == defaults[name].default:
+                del shown[name]
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
 
 
 class Fading(Method):
@@ -93,6 +114,20 @@ class Fading(Method):
     look_ahead : float in [0, 1000], default=2.0
         Residuals are taken at f + look_ahead * (f - h); 0 takes them at f. Larger values make the model change more
         smoothly between iterations.
+    second_order : bool, default=True
+        If True, use Newton leaves (sums of residuals divided by sums of hessians) instead of the gradient leaves of the
+        paper (means of residuals).
+    dropout : float in [0, 1), default=0.0
+        In each iteration, the learners of each earlier iteration are left out with this probability (DART). If k
+        iterations are left out, their learners keep k / (k + 1) of their weight, and the new learners get 1 / (k + 1)
+        of theirs.
+    learner : scikit-learn regressor, default=None
+        The weak learner to use instead of trees, one per output. The estimator's parameters of trees are then ignored,
+        except for constraints, subsample and categorical features, which raise an error. If fit of the learner does not
+        accept sample_weight, second_order=False is required unless the hessian of the loss is constant.
+    temperature_scaling : bool, default=False
+        If True, all trees are multiplied by the factor that minimises the loss of the validation rows, which corrects
+        probabilities that are too certain or too uncertain. resolved_params_ has its inverse, the temperature.
 
     Examples
     --------
@@ -101,17 +136,29 @@ class Fading(Method):
     >>> model = AGBMRegressor(method=Fading(fade=0.3))
     """
 
-    second_order = True
     n_members = 5
     colsample_bynode = 0.5
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **Method._parameter_constraints,
         "entry": [Interval(numbers.Real, 1, None, closed="left")],
         "fade": [Interval(numbers.Real, 0, 1, closed="both")],
         "growth": [Interval(numbers.Real, 0, None, closed="left")],
         "look_ahead": [Interval(numbers.Real, 0, 1000, closed="both")],
     }
 
-    def __init__(self, *, entry: float = 6.0, fade: float = 0.4, growth: float = 0.01, look_ahead: float = 2.0) -> None:
+    def __init__(
+        self,
+        *,
+        entry: float = 6.0,
+        fade: float = 0.4,
+        growth: float = 0.01,
+        look_ahead: float = 2.0,
+        second_order: bool = True,
+        dropout: float = 0.0,
+        learner: Regressor | None = None,
+        temperature_scaling: bool = False,
+    ) -> None:
+        super().__init__(second_order, dropout, learner, temperature_scaling)
         self.entry = entry
         self.fade = fade
         self.growth = growth
@@ -121,7 +168,7 @@ class Fading(Method):
         self, objective: Objective[V], fitter: Fitter[V], *, learning_rate: float, max_iter: int,
         drop: Dropping[V] = keep_all,
     ) -> Iterator[Step[V]]:  # fmt: skip
-        """See Method."""
+        """Run the algorithm and yield one step per iteration."""
         schedule = self.schedule(learning_rate, self.look_ahead)
         return boosting.fading(objective, fitter, schedule=schedule, max_iter=max_iter, drop=drop)
 
@@ -138,35 +185,50 @@ class GBM(Method):
     line_search : bool, default=False
         If True, eta is the step with the smallest training loss along each tree, as in step (3) of the published
         algorithm, and learning_rate is ignored. If False, eta is learning_rate, as in the experiments of the paper.
+    second_order, dropout, learner, temperature_scaling
+        As for Fading; second_order is False by default, as in the paper.
 
     Examples
     --------
     Plain boosting with Newton leaves, as in LightGBM and XGBoost:
 
     >>> from agbm import AGBMRegressor
-    >>> model = AGBMRegressor(method="gbm", second_order=True)
+    >>> from agbm.methods import GBM
+    >>> model = AGBMRegressor(method=GBM(second_order=True))
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {"line_search": ["boolean"]}
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **Method._parameter_constraints,
+        "line_search": ["boolean"],
+    }
 
-    def __init__(self, *, line_search: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        line_search: bool = False,
+        second_order: bool = False,
+        dropout: float = 0.0,
+        learner: Regressor | None = None,
+        temperature_scaling: bool = False,
+    ) -> None:
+        super().__init__(second_order, dropout, learner, temperature_scaling)
         self.line_search = line_search
 
     def steps(
         self, objective: Objective[V], fitter: Fitter[V], *, learning_rate: float, max_iter: int,
         drop: Dropping[V] = keep_all,
     ) -> Iterator[Step[V]]:  # fmt: skip
-        """See Method."""
+        """Run the algorithm and yield one step per iteration."""
         eta = None if self.line_search else learning_rate
         return boosting.gbm(objective, fitter, eta=eta, max_iter=max_iter, drop=drop)
 
-    def check(self, *, resumes: bool, dropout: float) -> None:
-        """See Method."""
-        super().check(resumes=resumes, dropout=dropout)
-        if self.line_search and dropout > 0.0:
+    def check(self, *, resumes: bool) -> None:
+        """Raise ValueError for invalid settings; dropout would change the model after the line search."""
+        super().check(resumes=resumes)
+        if self.line_search and self.dropout > 0.0:
             raise ValueError(
-                f"method={self!r} cannot be combined with dropout={dropout}, which would change the model after the "
-                "line search; use dropout=0 or line_search=False."
+                f"method={self!r}: dropout would change the model after the line search; use dropout=0 or "
+                "line_search=False."
             )
 
 
@@ -188,18 +250,29 @@ class VAGBM(Method):
         The momentum parameter gamma; 1 is the published form. "theory": in each iteration the largest gamma that
         Theorem 4.1 admits for the cosine angles observed so far, which is small. A Fading object: its weights instead
         of the paper's.
+    second_order, dropout, learner, temperature_scaling
+        As for Fading; second_order is False by default, as in the paper.
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {"momentum": _MOMENTUM}
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {**Method._parameter_constraints, "momentum": _MOMENTUM}
 
-    def __init__(self, *, momentum: float | str | Fading = 1.0) -> None:
+    def __init__(
+        self,
+        *,
+        momentum: float | Literal["theory"] | Fading = 1.0,
+        second_order: bool = False,
+        dropout: float = 0.0,
+        learner: Regressor | None = None,
+        temperature_scaling: bool = False,
+    ) -> None:
+        super().__init__(second_order, dropout, learner, temperature_scaling)
         self.momentum = momentum
 
     def steps(
         self, objective: Objective[V], fitter: Fitter[V], *, learning_rate: float, max_iter: int,
         drop: Dropping[V] = keep_all,
     ) -> Iterator[Step[V]]:  # fmt: skip
-        """See Method."""
+        """Run the algorithm and yield one step per iteration."""
         schedule = _schedule(self.momentum, learning_rate)
         return boosting.vagbm(objective, fitter, schedule=schedule, max_iter=max_iter, drop=drop)
 
@@ -240,6 +313,8 @@ class AGBM(Method):
         a step goes against the negative gradient it started from. "validation_rise": when the validation loss rises.
         A positive number: the strong-convexity constant mu of the loss, 1 for the squared error, which gives a fixed
         number of iterations between restarts (AGBMR with option 1). None: never.
+    second_order, dropout, learner, temperature_scaling
+        As for Fading; second_order is False by default, as in the paper.
 
     Examples
     --------
@@ -249,6 +324,7 @@ class AGBM(Method):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **Method._parameter_constraints,
         "momentum": _MOMENTUM,
         "correction": [Interval(numbers.Real, -1, 1, closed="both")],
         "shared_structure": ["boolean"],
@@ -258,11 +334,16 @@ class AGBM(Method):
     def __init__(
         self,
         *,
-        momentum: float | str | Fading = 0.1,
+        momentum: float | Literal["theory"] | Fading = 0.1,
         correction: float = 1.0,
         shared_structure: bool = False,
-        restart: str | float | None = None,
+        restart: Literal["loss_rise", "gradient", "validation_rise"] | float | None = None,
+        second_order: bool = False,
+        dropout: float = 0.0,
+        learner: Regressor | None = None,
+        temperature_scaling: bool = False,
     ) -> None:
+        super().__init__(second_order, dropout, learner, temperature_scaling)
         self.momentum = momentum
         self.correction = correction
         self.shared_structure = shared_structure
@@ -272,7 +353,7 @@ class AGBM(Method):
         self, objective: Objective[V], fitter: Fitter[V], *, learning_rate: float, max_iter: int,
         drop: Dropping[V] = keep_all,
     ) -> Iterator[Step[V]]:  # fmt: skip
-        """See Method."""
+        """Run the algorithm and yield one step per iteration."""
         shared: dict[str, Any] = {
             "schedule": _schedule(self.momentum, learning_rate), "correction": self.correction, "drop": drop,
         }  # fmt: skip
@@ -285,9 +366,9 @@ class AGBM(Method):
         rule = _RULES[self.restart] if isinstance(self.restart, str) else float(self.restart)
         return boosting.agbmr(objective, fitter, restart=rule, max_iter=max_iter, **shared)
 
-    def check(self, *, resumes: bool, dropout: float) -> None:
-        """See Method."""
-        super().check(resumes=resumes, dropout=dropout)
+    def check(self, *, resumes: bool) -> None:
+        """Raise ValueError for restarts that cannot be combined with other settings, or with resuming."""
+        super().check(resumes=resumes)
         fixed = self.restart is not None and not isinstance(self.restart, str)
         if fixed and isinstance(self.momentum, Fading):
             raise ValueError(
@@ -302,11 +383,11 @@ class AGBM(Method):
 
     @property
     def two_values_per_leaf(self) -> bool:
-        """See Method."""
+        """Whether both residuals of an iteration are fitted by one tree."""
         return self.shared_structure
 
 
-def _schedule(momentum: float | str | Fading, rate: float) -> Schedule:
+def _schedule(momentum: float | Literal["theory"] | Fading, rate: float) -> Schedule:
     if isinstance(momentum, Fading):
         return momentum.schedule(rate, look_ahead=0.0)  # the paper's loops look ahead in their own way
     return PaperSchedule(rate, momentum)

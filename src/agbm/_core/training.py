@@ -144,17 +144,20 @@ class KeptFunctions:
         return dict([self._best, self._last])[iteration]
 
 
+TOLERANCE = 1e-7
+"""An improvement of the validation loss counts if it is more than this share of the decrease since the start."""
+
+
 class EarlyStopping:
     """Ends the run when a criterion has not improved for n_iter_no_change iterations.
 
-    An improvement counts if it is more than tol times the decrease since the start. This does not depend on the unit of
-    the labels, nor on a constant that is added to the loss.
+    An improvement counts if it is more than TOLERANCE times the decrease since the start. This does not depend on the
+    unit of the labels, nor on a constant that is added to the loss.
     """
 
-    def __init__(self, n_iter_no_change: int, tol: float, criterion: Criterion) -> None:
+    def __init__(self, n_iter_no_change: int, criterion: Criterion) -> None:
         self._criterion = criterion
         self._patience = n_iter_no_change
-        self._tol = tol
         self._start = math.nan
         self._reference = math.inf
         self._since = 0
@@ -165,7 +168,7 @@ class EarlyStopping:
         if math.isnan(self._start):  # a metric may be NaN for a constant
             self._start = self._reference = value
             self._since += math.isnan(value) and record.iteration > 0
-        elif value < self._reference - self._tol * (self._start - self._reference):
+        elif value < self._reference - TOLERANCE * (self._start - self._reference):
             self._reference = value
             self._since = 0
         else:

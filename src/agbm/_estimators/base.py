@@ -36,7 +36,18 @@ from .._migration.foreign import of_attribute, of_estimator, of_loss
 from .._model.calibration import calibrated
 from .._model.fitted import FittedModel
 from .._model.predictor import Predictor, finish_of
-from .._model.settings import Settings
+from .._model.settings import (
+    Auto,
+    CategoricalFeatures,
+    DeviceName,
+    Directions,
+    Interactions,
+    MethodName,
+    RandomState,
+    Scoring,
+    Settings,
+    Start,
+)
 from .._storage import model as storage
 
 ESTIMATORS: dict[str, type[BaseAGBM]] = {}
@@ -51,9 +62,9 @@ def of_model(name: str) -> Any:
 class KnowsNames(RemembersNames):
     """An estimator that accepts `method__fade=0.3`, and whose errors say where to put `fade=0.3` or `num_leaves=31`."""
 
-    method: str | Method
-    loss: Any
-    verbose: Any
+    method: MethodName | Method
+    loss: str | Loss
+    verbose: int
 
     def __new__(cls, *args: Any, **parameters: Any) -> Self:
         for name, value in parameters.items():
@@ -112,83 +123,46 @@ class KnowsNames(RemembersNames):
 
 
 class BaseAGBM(KnowsNames, ABC):
-    """The common part of the regressor and the classifier."""
+    """The common part of the estimators."""
 
     model_: FittedModel
     _kind: ClassVar[type[Labels]]
     _replay: Replay | None = None
     """The fit to repeat instead of a new one; see verify."""
 
-    def __init__(
-        self,
-        *,
-        method: str | Method = "fading",
-        max_iter: int | str = "auto",
-        learning_rate: float = 0.1,
-        loss: str | Loss = "auto",
-        multi_strategy: str = "auto",
-        second_order: bool | str = "auto",
-        init: Any = "prior",
-        max_depth: int | None = None,
-        max_leaf_nodes: int | str | None = "auto",
-        min_samples_leaf: int | str = "auto",
-        l2_regularization: float | str = "auto",
-        min_split_gain: float = 0.0,
-        max_bins: int = 255,
-        categorical_features: Any = "from_dtype",
-        monotonic_cst: Any = None,
-        interaction_cst: Any = None,
-        subsample: float = 1.0,
-        colsample_bytree: float = 1.0,
-        colsample_bynode: float | str = "auto",
-        dropout: float = 0.0,
-        early_stopping: bool | str = "auto",
-        n_members: int | str = "auto",
-        validation_fraction: float | None = 0.1,
-        n_iter_no_change: int = 20,
-        tol: float = 1e-7,
-        scoring: Any = None,
-        learner: Any = None,
-        callbacks: Sequence[Watcher] | None = None,
-        warm_start: bool = False,
-        verbose: int = 0,
-        random_state: Any = 0,
-        n_jobs: int | None = None,
-        device: str = "cpu",
-    ) -> None:
-        self.method = method
-        self.max_iter = max_iter
-        self.learning_rate = learning_rate
-        self.loss = loss
-        self.multi_strategy = multi_strategy
-        self.second_order = second_order
-        self.init = init
-        self.max_depth = max_depth
-        self.max_leaf_nodes = max_leaf_nodes
-        self.min_samples_leaf = min_samples_leaf
-        self.l2_regularization = l2_regularization
-        self.min_split_gain = min_split_gain
-        self.max_bins = max_bins
-        self.categorical_features = categorical_features
-        self.monotonic_cst = monotonic_cst
-        self.interaction_cst = interaction_cst
-        self.subsample = subsample
-        self.colsample_bytree = colsample_bytree
-        self.colsample_bynode = colsample_bynode
-        self.dropout = dropout
-        self.early_stopping = early_stopping
-        self.n_members = n_members
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.tol = tol
-        self.scoring = scoring
-        self.learner = learner
-        self.callbacks = callbacks
-        self.warm_start = warm_start
-        self.verbose = verbose
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.device = device
+    method: MethodName | Method
+    max_iter: int | Auto
+    learning_rate: float
+    loss: str | Loss
+    init: Start
+    max_depth: int | None
+    max_leaf_nodes: int | Auto | None
+    min_samples_leaf: int | Auto
+    l2_regularization: float | Auto
+    min_split_gain: float
+    max_bins: int
+    categorical_features: CategoricalFeatures
+    monotonic_cst: Directions
+    interaction_cst: Interactions
+    subsample: float
+    colsample_bytree: float
+    colsample_bynode: float | Auto
+    early_stopping: bool | Auto
+    n_members: int | Auto
+    validation_fraction: float | None
+    n_iter_no_change: int
+    scoring: Scoring
+    callbacks: Sequence[Watcher] | None
+    warm_start: bool
+    verbose: int
+    random_state: RandomState
+    n_jobs: int | None
+    device: DeviceName
+
+    def _set_parameters(self, given: Mapping[str, object]) -> None:
+        """Set the attributes of all parameters, as __init__ does; `given` are its local variables."""
+        for name in self._get_param_names():
+            setattr(self, name, given[name])
 
     def _fit(
         self, given: Given, validation: Given, watch: Mapping[str, Any] | None, source: RowSource | None = None
@@ -447,7 +421,7 @@ class BaseAGBM(KnowsNames, ABC):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = self.learner is None
+        tags.input_tags.allow_nan = isinstance(self.method, str) or self.method.learner is None
         tags.input_tags.sparse = True
         return tags
 

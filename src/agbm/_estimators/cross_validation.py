@@ -105,7 +105,7 @@ def cv(
     """Cross-validate an estimator, with one number of iterations for all folds.
 
     All folds are trained together, iteration by iteration. Training stops when the mean validation loss of the folds no
-    longer improves, as `early_stopping`, `n_iter_no_change` and `tol` say; with early_stopping=False all iterations are
+    longer improves, as `early_stopping` and `n_iter_no_change` say; with early_stopping=False all iterations are
     run. The table is read and binned once. The model of a fold is that of ``estimator.fit(X[train], y[train],
     X_val=X[test], y_val=y[test])``, with all members, except that thresholds between bins come from all rows of X. Its
     validation loss is that of the model, the mean of its members, while history_ of fit has the mean of their losses.
@@ -182,7 +182,7 @@ def _template(estimator: Any, scoring: Any) -> Any:
     settings = Settings.of(template)
     if checkpoints_of(settings):
         raise ValueError("callbacks: agbm.cv cannot save checkpoints; remove Checkpoint from callbacks.")
-    if settings.temperature_scaling:
+    if settings.method.temperature_scaling:
         raise ValueError(
             "temperature_scaling=True: the validation rows of agbm.cv are the test rows, which must not affect the "
             "models. Use temperature_scaling=False, or cross_validate of scikit-learn."
@@ -324,9 +324,9 @@ def _trained(settings: Settings, folds: Sequence[_Fold], scorers: Mapping[str, S
         if bar is not None:
             watchers.append(bar)
         if plan.stops_early:
-            watchers.append(EarlyStopping(settings.n_iter_no_change, settings.tol, criterion))
+            watchers.append(EarlyStopping(settings.n_iter_no_change, criterion))
         told = [_told(watcher, of_models) for watcher in watchers]
-        history, diverged = watch(members, told, plan.members_at_once, settings.dropout == 0.0, scores)
+        history, diverged = watch(members, told, plan.members_at_once, settings.method.dropout == 0.0, scores)
     history.records = [of_models(record) for record in history.records]
     best = history.best_iteration(criterion)
     if diverged:

@@ -74,7 +74,7 @@ def prepared_folds(
         raise ValueError("cv has no folds; pass a number of folds, a splitter or pairs of training and test rows.")
     start = StartScores(request.settings.init, labels, loss_of(request, labels))(given.X)
     bins = None
-    if request.settings.learner is None:
+    if request.settings.method.learner is None:
         used = np.arange(len(y))[kept]
         weights = None if weight is None else Weights.of(weight[used])  # without class weights, which come from y
         bins = SharedBins(X, used, request.settings.max_bins, weights, request.n_threads)

@@ -13,7 +13,7 @@ from .classifier import AGBMClassifier
 from .regressor import AGBMRegressor
 
 # Defaults that all libraries share: plain boosting without early stopping.
-_PLAIN = {"method": "gbm", "second_order": True, "max_iter": 100, "learning_rate": 0.1, "early_stopping": False}
+_PLAIN = {"method": "gbm", "method__second_order": True, "max_iter": 100, "learning_rate": 0.1, "early_stopping": False}
 
 
 def from_params(library: str, params: Any, *, task: str | None = None) -> AGBMClassifier | AGBMRegressor:
@@ -44,7 +44,7 @@ def from_params(library: str, params: Any, *, task: str | None = None) -> AGBMCl
     >>> import agbm
     >>> model = agbm.from_params("lightgbm", {"objective": "binary", "num_leaves": 63, "lambda_l2": 1.0})
     >>> model.max_leaf_nodes, model.l2_regularization, model.method
-    (63, 1.0, 'gbm')
+    (63, 1.0, GBM(line_search=False, second_order=True))
     >>> from sklearn.ensemble import HistGradientBoostingRegressor
     >>> agbm.from_params("sklearn", HistGradientBoostingRegressor(max_iter=50)).max_iter
     50
@@ -72,7 +72,7 @@ def from_params(library: str, params: Any, *, task: str | None = None) -> AGBMCl
     if lost:
         listed = "\n".join(f"  {name}: {instead}" for name, instead in lost.items())
         warnings.warn(f"These parameters of {library} have no counterpart:\n{listed}", UserWarning, stacklevel=2)
-    return (AGBMClassifier if kind == CLASSIFICATION else AGBMRegressor)(**ours)
+    return (AGBMClassifier if kind == CLASSIFICATION else AGBMRegressor)().set_params(**ours)
 
 
 def _task_of(theirs: Library, estimator: Any, task: str | None) -> str | None:
@@ -169,7 +169,7 @@ def _has_effect(theirs: Library, setting: Setting, params: Mapping[str, Any]) ->
     """Whether a parameter has an effect in the other library: rows may need a frequency, and dropout needs DART."""
     if theirs.sampling_frequency and setting.ours == "subsample":
         return bool(next((params[name] for name in theirs.sampling_frequency.split() if name in params), 0))
-    if setting.ours == "dropout":
+    if setting.ours == "method__dropout":
         return _is_dart(params)
     return True
 

@@ -76,11 +76,11 @@ def _scores_of_a_label(loss: Any) -> bool:
     return traits_of(loss).several
 
 
-def n_members(given: int | str, method: Method, uses_trees: bool) -> int:
+def n_members(given: int | str, method: Method) -> int:
     """The number of members; "auto" is 1 for learners other than trees, since columns are not sampled for them."""
     if not isinstance(given, str):
         return given
-    return method.n_members if uses_trees else 1
+    return method.n_members if method.learner is None else 1
 
 
 def early_stopping(given: bool | str, n_units: int, of_groups: bool, has_validation: bool, n_members: int) -> bool:
@@ -103,11 +103,6 @@ def max_iter(given: int | str, stops_early: bool) -> int:
     if not isinstance(given, str):
         return given
     return ITERATIONS if stops_early else ITERATIONS_TO_THE_END
-
-
-def second_order(given: bool | str, method: Method) -> bool:
-    """Whether leaves are Newton steps."""
-    return method.second_order if isinstance(given, str) else given
 
 
 def max_leaf_nodes(given: int | str | None, n_rows: int, loss: Loss, max_depth: int | None) -> int | None:

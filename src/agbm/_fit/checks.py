@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from sklearn.base import is_regressor
-
 from .._data.batches import Batches
 from .._data.rows import Given
 from .._model.settings import Settings
@@ -15,8 +13,8 @@ from .._storage.checkpoint import Checkpoint
 
 def check_combinations(settings: Settings, validation: Given, checkpoints: Sequence[Checkpoint]) -> None:
     """Raise an error if parameters of an estimator cannot be combined."""
-    settings.method.check(resumes=settings.warm_start or bool(checkpoints), dropout=settings.dropout)
-    if settings.learner is not None:
+    settings.method.check(resumes=settings.warm_start or bool(checkpoints))
+    if settings.method.learner is not None:
         _check_learner(settings, saves_checkpoints=bool(checkpoints))
     for callback in settings.callbacks or ():
         if not callable(callback):
@@ -61,16 +59,13 @@ def check_scores(scoring: Any, watched: Collection[str], in_this_process: bool) 
 
 def _check_learner(model: Settings, saves_checkpoints: bool) -> None:
     """Raise an error for settings of trees that a custom learner would silently ignore."""
-    if isinstance(model.learner, type) or not is_regressor(model.learner):
-        raise TypeError(
-            f"learner={model.learner!r} must be None or an instance of a scikit-learn regressor, not a class."
-        )
+    learner = model.method.learner
     tree_parameters: dict[str, Any] = {"monotonic_cst": None, "interaction_cst": None, "subsample": 1.0}
     for name, default in tree_parameters.items():
         if getattr(model, name) is not default and getattr(model, name) != default:
             raise ValueError(
-                f"{name}={getattr(model, name)!r} works with trees only; got learner={model.learner!r}. "
+                f"{name}={getattr(model, name)!r} works with trees only; got learner={learner!r}. "
                 f"Use {name}={default!r}."
             )
     if saves_checkpoints:
-        raise TypeError(f"Checkpoint saves trees only; got learner={model.learner!r}. Remove it from callbacks.")
+        raise TypeError(f"Checkpoint saves trees only; got learner={learner!r}. Remove it from callbacks.")

@@ -143,7 +143,7 @@ def make_plan(
 ) -> Plan:  # fmt: skip
     """The plan for so many rows; `identity` combines the fingerprints of parameters with those of rows."""
     settings, method = request.settings, request.settings.method
-    n_members = auto.n_members(settings.n_members, method, settings.learner is None)
+    n_members = auto.n_members(settings.n_members, method)
     stops_early = auto.early_stopping(settings.early_stopping, *units, has_validation, n_members)
     held_out = stops_early and not has_validation and settings.validation_fraction is not None
     is_trial = held_out and _needs_no_held_out_rows(request, loss)
@@ -158,20 +158,22 @@ def make_plan(
         raise ValueError(f"The run to resume has {len(earlier)} members; n_members={settings.n_members!r} differs.")
     at_once, n_threads = divided_threads(request, loss, n_members)
     return Plan(
-        method, loss, auto.second_order(settings.second_order, method), _max_iter(request, stops_early), stops_early,
+        method, loss, method.second_order, _max_iter(request, stops_early), stops_early,
         held_out, is_trial, n_members, at_once, n_threads, earlier, seed,
     )  # fmt: skip
 
 
 def _needs_no_held_out_rows(request: Request, loss: Loss) -> bool:
     """Whether nothing but the number of iterations is found from held-out rows."""
-    return not request.settings.temperature_scaling and spread_of(loss) is None and not traits_of(loss).has_baseline
+    return (
+        not request.settings.method.temperature_scaling and spread_of(loss) is None and not traits_of(loss).has_baseline
+    )
 
 
 def divided_threads(request: Request, loss: Loss, n_members: int) -> tuple[int, int]:
     """How many members are trained at the same time, and the number of threads of each."""
     on_cpu = request.in_this_process and request.settings.device == "cpu"
-    if request.settings.learner is None and isinstance(loss, BuiltInLoss) and on_cpu:
+    if request.settings.method.learner is None and isinstance(loss, BuiltInLoss) and on_cpu:
         return threads.divide(request.n_threads, n_members)
     return 1, request.n_threads
 
@@ -274,9 +276,9 @@ def learner_of(
     request: Request, plan: Plan, reader: TableReader, labels: Labels, objective: LocalObjective, seed: int
 ) -> Learner:
     """The weak learner of a member."""
-    if request.settings.learner is None:
+    given = plan.method.learner
+    if given is None:
         return tree_learner_of(request, plan, reader, labels, objective.n_train, l2_of(request, objective), seed)
-    given = request.settings.learner
     learner = RegressorLearner(given, seed, labels.n_outputs)
     if reader.categories.of:
         raise ValueError(

@@ -55,10 +55,9 @@ GivenBlocks = tuple[Blocks, Any, Any, Any]
 
 def prepared_blocks(request: Request, source: RowSource, blocks: GivenBlocks, validation: GivenBlocks | None) -> Run:
     """A run on blocks."""
-    if request.settings.learner is not None:
-        raise ValueError(
-            f"learner={request.settings.learner!r} needs all rows at once; use learner=None, or pass X as a table."
-        )
+    learner = request.settings.method.learner
+    if learner is not None:
+        raise ValueError(f"learner={learner!r} needs all rows at once; use trees, or pass X as a table.")
     given, labelled = source.labelled(*blocks)
     reader = _reader_of(request, given)
     labelled, weighed = labelled.step(weigh, request.for_other_processes())

@@ -122,7 +122,7 @@ def follow(run: Run, settings: Settings, members: Sequence[MemberRun]) -> Traine
     criterion = by_loss(has_validation) if stopping is None else by_score(stopping)
     ensembles = [member.ensemble for member in members]
     objectives = [member.objective for member in members]
-    scales = _scales(settings, has_validation)
+    scales = _scales(plan, has_validation)
     has_baseline = traits_of(plan.loss).has_baseline
     keeps = plan.held_out or scales or has_baseline
     kept = KeptFunctions(objectives, criterion, whole=scales or has_baseline)
@@ -138,9 +138,9 @@ def follow(run: Run, settings: Settings, members: Sequence[MemberRun]) -> Traine
         if bar is not None:
             watchers.append(bar)
         if plan.stops_early:
-            watchers.append(EarlyStopping(settings.n_iter_no_change, settings.tol, criterion))
+            watchers.append(EarlyStopping(settings.n_iter_no_change, criterion))
         # The learners that are left out of a step are drawn among those of all earlier steps.
-        history, diverged = watch(members, watchers, plan.members_at_once, settings.dropout == 0.0, seen, levels)
+        history, diverged = watch(members, watchers, plan.members_at_once, settings.method.dropout == 0.0, seen, levels)
 
     best = history.records[-1].iteration
     if plan.stops_early or diverged:
@@ -159,10 +159,15 @@ def follow(run: Run, settings: Settings, members: Sequence[MemberRun]) -> Traine
     return Trained(ensembles, history.columns(), resolved, functions, () if levels is None else levels.found[best])
 
 
-def _scales(settings: Settings, has_validation: bool) -> bool:
+def _scales(plan: Plan, has_validation: bool) -> bool:
     """Whether trees are scaled by a temperature; raises ValueError if there are no rows to find it with."""
-    if not settings.temperature_scaling:
+    if not plan.method.temperature_scaling:
         return False
+    if spread_of(plan.loss) is not None or traits_of(plan.loss).has_baseline:
+        raise ValueError(
+            f"temperature_scaling=True does not work with loss={plan.loss!r}, whose spread or baseline is already "
+            "estimated from the validation rows; use temperature_scaling=False."
+        )
     if not has_validation:
         raise ValueError(
             "temperature_scaling=True needs validation rows, but no rows are held out: pass X_val and y_val, or use "
@@ -178,8 +183,8 @@ def member_run(plan: Plan, member: Member, settings: Settings) -> MemberRun:
     if member.earlier is not None:
         fitter = ReplayingFitter(member.earlier, fitter, objective)
     options: dict[str, Any] = {"learning_rate": settings.learning_rate, "max_iter": plan.max_iter}
-    if settings.dropout > 0.0:
-        options["drop"] = Dropout(settings.dropout, member.seed, objective, ensemble, member.fitter)
+    if plan.method.dropout > 0.0:
+        options["drop"] = Dropout(plan.method.dropout, member.seed, objective, ensemble, member.fitter)
     return MemberRun(plan.method.steps(objective, fitter, **options), objective, ensemble)
 
 

@@ -68,7 +68,7 @@ class Wanted(NamedTuple):
         if grows:
             return
         model.check_has_trees(f"update(mode={self.mode!r})")
-        if self.mode == "leaves" and model.parameters.get("temperature_scaling"):
+        if self.mode == "leaves" and model.method.temperature_scaling:
             raise ValueError(
                 "mode='leaves' computes all leaves again from all rows, so that none are held out for "
                 "temperature_scaling=True; use mode='trees', 'weights' or 'all'."
@@ -264,8 +264,8 @@ class _KnownModel:
         def run(max_iter: int) -> MemberRun:
             settings, ensemble, plan = self.settings, Ensemble(), self.run.plan
             options: dict[str, Any] = {"learning_rate": settings.learning_rate, "max_iter": max_iter}
-            if settings.dropout > 0.0:
-                options["drop"] = Dropout(settings.dropout, plan.seed_of(number), objective, ensemble, fitter)
+            if plan.method.dropout > 0.0:
+                options["drop"] = Dropout(plan.method.dropout, plan.seed_of(number), objective, ensemble, fitter)
             return MemberRun(plan.method.steps(objective, fitter, **options), objective, ensemble)
 
         return run

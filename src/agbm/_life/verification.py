@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 
 from .._base.identity import library_version
 from .._core.ensemble import Ensemble
@@ -153,9 +154,8 @@ class Replay:
             return model, finished(run, settings, follow(run, settings, members_of(run, settings)))
         known = model.at_iteration(last)
         if "temperature" in model.resolved:
-            settings = replace(
-                settings, temperature_scaling=False
-            )  # it follows from the last iteration, of which nothing is known here
+            # It follows from the last iteration, of which nothing is known here.
+            settings = replace(settings, method=clone(settings.method).set_params(temperature_scaling=False))
         trained = follow(run, settings, members_of(run, settings))
         ensembles = trained.ensembles
         if "temperature" in model.resolved:

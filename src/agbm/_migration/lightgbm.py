@@ -44,7 +44,7 @@ LIGHTGBM = Library(
         Setting("subsample", "bagging_fraction sub_row subsample bagging", float),
         Setting("colsample_bytree", "feature_fraction sub_feature colsample_bytree", float),
         Setting("colsample_bynode", "feature_fraction_bynode sub_feature_bynode colsample_bynode", float),
-        Setting("dropout", "drop_rate rate_drop", float),
+        Setting("method__dropout", "drop_rate rate_drop", float),
         Setting(
             "n_iter_no_change",
             "early_stopping_round early_stopping_rounds early_stopping n_iter_no_change",

@@ -31,7 +31,7 @@ XGBOOST = Library(
         Setting("subsample", "subsample", float),
         Setting("colsample_bytree", "colsample_bytree", float),
         Setting("colsample_bynode", "colsample_bynode", float),
-        Setting("dropout", "rate_drop", float),
+        Setting("method__dropout", "rate_drop", float),
         Setting("n_iter_no_change", "early_stopping_rounds", convert.positive_or_none),
         Setting("monotonic_cst", "monotone_constraints", convert.monotonic_constraints),
         Setting("interaction_cst", "interaction_constraints", convert.interaction_groups),

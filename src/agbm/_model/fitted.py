@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from .._base.sums import Array
 from .._core.ensemble import Ensemble, fold
 from .._core.learners import Model, WeightedSum
+from .._core.methods import Method
 from .._core.spread_level import SPREAD_LEVEL, spread_of, with_level
 from .._data.digest import RowDigest
 from .._data.reader import TableReader
@@ -239,10 +240,20 @@ class FittedModel:
         """The start function on the rows of a table: (output, row), or (output, 1) if it is constant."""
         return self.labels.start_scores(self.start, self.loss, X)
 
+    @property
+    def method(self) -> Method:
+        """The algorithm of the fit."""
+        return cast(Method, self.parameters["method"])
+
+    @property
+    def has_trees(self) -> bool:
+        """Whether the model has trees, rather than other learners or none."""
+        return isinstance(self.folded, Forest)
+
     def check_has_trees(self, name: str) -> None:
         """Raise ValueError if the learners are not trees; `name` is the method that needs trees."""
-        if not isinstance(self.folded, Forest) and self.models:
-            raise ValueError(f"{name}() works with trees only; this model has learner={self.parameters['learner']!r}.")
+        if not self.has_trees and self.models:
+            raise ValueError(f"{name}() works with trees only; this model has learner={self.method.learner!r}.")
 
     def check_has_numbers(self, why: str) -> None:
         """Raise ValueError if columns are dates or ordered categories; `why` says what needs numbers."""

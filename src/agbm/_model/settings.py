@@ -2,19 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Protocol, TypeAlias
 
+import numpy as np
+
+from .._base.types import AnyArray
 from .._core.methods import Method, method_of, name_of
 from .._core.training import Watcher
+from .._data.offsets import RawScores
 from .._losses import Loss
 
+# The values that parameters may have, for type checkers.
+
 Auto = Literal["auto"]
+MethodName = Literal["fading", "gbm", "vagbm", "agbm", "agbmr"]
+MultiStrategy = Literal["auto", "one_output_per_tree", "multi_output_tree"]
+DeviceName = Literal["cpu", "cuda"]
+# Lists rather than sequences: a text is a sequence of texts.
+CategoricalFeatures: TypeAlias = "Literal['from_dtype'] | list[int] | list[str] | list[bool] | AnyArray | None"
+Interactions: TypeAlias = "Literal['no_interactions', 'pairwise'] | list[list[int]] | list[list[str]] | None"
+Direction: TypeAlias = "int | Mapping[Any, int]"
+"""-1, 0 or 1; of several classes, for one of them."""
+Directions: TypeAlias = "Sequence[int] | AnyArray | Mapping[int, Direction] | Mapping[str, Direction] | None"
+Scorer: TypeAlias = "str | Callable[..., float]"
+Scoring: TypeAlias = "Scorer | Sequence[str] | Mapping[str, Scorer] | None"
+ClassWeight: TypeAlias = "Mapping[Any, float] | Literal['balanced'] | None"
+RandomState: TypeAlias = "int | np.random.RandomState | None"
+
+
+class Predicts(Protocol):
+    """A fitted model that predicts."""
+
+    def predict(self, X: Any) -> Any: ...
+
+
+class Decides(Protocol):
+    """A fitted model with a decision function."""
+
+    def decision_function(self, X: Any) -> Any: ...
+
+
+Start: TypeAlias = "Literal['prior', 'zero'] | Predicts | Decides"
+"""What a model starts from."""
 
 # Parameters that do not affect the model after a given number of iterations.
 _WITHOUT_EFFECT = {
-    "max_iter", "n_iter_no_change", "tol", "scoring", "callbacks", "warm_start", "verbose", "random_state", "n_jobs",
+    "max_iter", "n_iter_no_change", "scoring", "callbacks", "warm_start", "verbose", "random_state", "n_jobs",
     "device",
 }  # fmt: skip
 
@@ -38,14 +73,15 @@ class Settings:
     max_iter: int | Auto
     learning_rate: float
     loss: str | Loss
-    init: Any
+    init: Start | RawScores
+    """RawScores: the model that an update begins with."""
     max_depth: int | None
     max_leaf_nodes: int | Auto | None
     min_samples_leaf: int | Auto
     l2_regularization: float | Auto
     min_split_gain: float
     max_bins: int
-    categorical_features: Any
+    categorical_features: CategoricalFeatures
     subsample: float
     colsample_bytree: float
     colsample_bynode: float | Auto
@@ -53,22 +89,17 @@ class Settings:
     n_members: int | Auto
     validation_fraction: float | None
     n_iter_no_change: int
-    tol: float
     callbacks: Sequence[Watcher] | None
     warm_start: bool
     verbose: int
-    random_state: Any
+    random_state: RandomState
     n_jobs: int | None
-    second_order: bool | Auto = "auto"
-    dropout: float = 0.0
-    learner: Any = None
-    device: str = "cpu"
-    scoring: Any = None
-    multi_strategy: str = "auto"
-    monotonic_cst: Any = None
-    interaction_cst: Any = None
-    class_weight: Mapping[Any, float] | str | None = None
-    temperature_scaling: bool = False
+    device: DeviceName = "cpu"
+    scoring: Scoring = None
+    multi_strategy: MultiStrategy = "auto"
+    monotonic_cst: Directions = None
+    interaction_cst: Interactions = None
+    class_weight: ClassWeight = None
 
     @classmethod
     def of(cls, estimator: Any) -> Settings:

@@ -102,7 +102,7 @@ def fingerprint_of(saved: Saved) -> str:
 def _check_can_be_saved(saved: Saved) -> None:
     estimator, model = saved.estimator, saved.model
     if not all(isinstance(learner, Forest) for learner in model.models):
-        raise ValueError(f"learner={estimator.learner!r}: model files support only trees; pickle the model instead.")
+        raise ValueError(f"learner={model.method.learner!r}: model files support only trees; pickle the model instead.")
     if not isinstance(model.start, np.ndarray):
         raise ValueError(
             f"init={estimator.init!r}: model files support only trees, not models to start from; pickle the model "
@@ -244,7 +244,7 @@ def restore(stored: Stored, estimators: Mapping[str, type]) -> Saved:
         start=start,
         ensembles=ensembles,
         folded=folded,
-        parameters=_with_defaults(Settings.of(type(estimator)()).shaping(), stored.entry("fitted_parameters", dict)),
+        parameters=_fitted_parameters(estimator, stored.entry("fitted_parameters", dict)),
         fingerprints={},
         resolved=_decode_all(stored.entry("resolved", dict)),
         seed=model_file.whole(stored.description, "seed", 0, np.iinfo(np.int32).max),
@@ -263,9 +263,8 @@ def restore(stored: Stored, estimators: Mapping[str, type]) -> Saved:
 def _checked_parameters(estimator: Any, encoded: Mapping[str, Any]) -> dict[str, Any]:
     """All parameters of the estimator; raises ModelFileError for values that are not allowed."""
     parameters = _with_defaults(estimator.get_params(deep=False), encoded)
-    for name in ("learner", "callbacks"):
-        if parameters.get(name) is not None:
-            raise ModelFileError(f"parameters: {name} must be null")
+    if parameters["callbacks"] is not None:
+        raise ModelFileError("parameters: callbacks must be null")
     try:
         type(estimator)(**parameters)._validate_params()
     except InvalidParameterError as error:
@@ -273,12 +272,16 @@ def _checked_parameters(estimator: Any, encoded: Mapping[str, Any]) -> dict[str,
     return parameters
 
 
+def _fitted_parameters(estimator: Any, encoded: Mapping[str, Any]) -> dict[str, Any]:
+    parameters = _with_defaults(Settings.of(type(estimator)()).shaping(), encoded)
+    if not isinstance(parameters["method"], Method):
+        raise ModelFileError("fitted_parameters: method must be a method")
+    return parameters
+
+
 def _with_defaults(defaults: Mapping[str, Any], encoded: Mapping[str, Any]) -> dict[str, Any]:
     """Parameters in a file. Parameters that are newer than the file get their defaults."""
     parameters = _decode_all(encoded)
-    if parameters.get("max_depth") == "auto":  # in files from before max_leaf_nodes="auto"
-        parameters |= {"max_depth": None, "max_leaf_nodes": "auto"}
-    parameters.setdefault("n_members", 1)  # all that there was in files without it
     unknown = sorted(set(parameters) - set(defaults))
     if unknown:
         raise ModelFileError(f"parameters: unknown parameters {model_file.shortened(unknown)}")
@@ -461,6 +464,8 @@ def _method(name: str, made_of: Mapping[str, Any]) -> Method:
     try:
         method = _METHODS[name](**_decode_all(made_of))
         method._validate_params()
+        if method.learner is not None:
+            raise ModelFileError("method: learner must be null")
         return method
     except (TypeError, ValueError) as error:
         raise ModelFileError(f"method: {error}") from error

@@ -129,7 +129,7 @@ def view(model: Any) -> View:
     fitted = model.model_
     forest, start, categories = fitted.folded, fitted.start, fitted.categories
     if not isinstance(forest, Forest) and fitted.models:
-        raise ValueError(f"learner={model.learner!r}: only trees can be exported; use learner=None.")
+        raise ValueError(f"learner={fitted.method.learner!r}: only trees can be exported; use trees.")
     if not isinstance(start, np.ndarray):
         raise ValueError(
             f"init={start!r}: a model that starts from another model cannot be exported; use init='prior' or "

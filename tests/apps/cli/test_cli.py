@@ -748,7 +748,7 @@ class TestEnds:
                 cli.main(arguments)
 
     def test_warnings_are_lines(self, here, capsys):
-        run(*SOLD, *FEW, "--quiet", "--set", "max_iter=60", "method=gbm", "learning_rate=1e6", "second_order=false")
+        run(*SOLD, *FEW, "--quiet", "--set", "max_iter=60", "method=gbm", "learning_rate=1e6")
         assert re.fullmatch(r"agbm: warning: Training diverged .*\n", capsys.readouterr().err)
 
     @pytest.mark.slow

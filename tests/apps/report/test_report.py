@@ -49,7 +49,7 @@ from agbm._apps.report.models import losses_of
 from agbm._apps.study.evaluation import Metric, Tried
 from agbm._apps.study.tasks import task_of
 from agbm.export import export_text
-from agbm.methods import AGBM
+from agbm.methods import AGBM, GBM
 
 SCREENSHOTS = Path(__file__).parents[3] / "out" / "screenshots"
 PHONE = {"width": 390, "height": 844}
@@ -106,8 +106,7 @@ def cancer():
     X, y = load_breast_cancer(return_X_y=True, as_frame=True)
     model = AGBMClassifier(
         **early(
-            method=AGBM(momentum=0.5, shared_structure=True, restart="loss_rise"),
-            second_order=True,
+            method=AGBM(momentum=0.5, shared_structure=True, restart="loss_rise", second_order=True),
             learning_rate=0.3,
             max_depth=3,
         )
@@ -122,9 +121,9 @@ def diabetes():
     X, y = load_diabetes(return_X_y=True)
     models = {
         "default": AGBMRegressor(**early(n_members=1)),
-        "plain": AGBMRegressor(**early(method="gbm", second_order=True)),
+        "plain": AGBMRegressor(**early(method=GBM(second_order=True))),
         "agbmr": AGBMRegressor(
-            **early(method=AGBM(momentum=0.5, correction=0.5, restart="loss_rise"), second_order=True)
+            **early(method=AGBM(momentum=0.5, correction=0.5, restart="loss_rise", second_order=True))
         ),
     }
     found = findings_of("diabetes", X, y, models)
@@ -717,7 +716,7 @@ class TestTinyData:
 
     def test_other_learners(self, diabetes):
         X, y = load_diabetes(return_X_y=True)
-        model = AGBMRegressor(method="gbm", max_iter=3, learner=Ridge(), second_order=False).fit(X, y)
+        model = AGBMRegressor(method=GBM(learner=Ridge(), second_order=False), max_iter=3).fit(X, y)
         ids = [part.get("id") for part in body_of(with_rows(diabetes, model, X, y)).iter("section")]
         assert ids == ["metrics", "errors", "convergence", "columns", "parameters"]
 
@@ -751,7 +750,7 @@ class TestOtherParts:
     def test_what_is_kept_of_a_model(self, cancer):
         model, one = cancer.model, cancer.tried[0]
         assert (one.trees, one.best, one.seconds) == (model.n_trees_, model.best_iteration_, 0.25)
-        assert set(one.parameters) == {*early(), "method", "second_order", "learning_rate", "max_depth"}
+        assert set(one.parameters) == {*early(), "method", "learning_rate", "max_depth"}
         assert one.parameters["method"] is model.method
         assert one.curve["momentum"][1:] == [0.5] * model.n_iter_
 

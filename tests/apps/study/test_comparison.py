@@ -24,6 +24,7 @@ from agbm._apps.study.evaluation import Split
 from agbm._apps.study.peers import FITS, matrices
 from agbm._apps.study.tasks import Classification, Regression, Survival
 from agbm.losses import Cox
+from agbm.methods import GBM
 from toys import three_parts
 
 CANCER = Classification(np.array(["benign", "malignant"]))
@@ -113,13 +114,13 @@ def test_curves_are_of_one_quantity_and_lead_to_the_model(data, request):
 
 def test_ours_are_what_the_estimators_give(two_classes, values):
     d = two_classes
-    model = AGBMClassifier(method="gbm", second_order=True, max_iter=60, n_iter_no_change=5)
+    model = AGBMClassifier(method=GBM(second_order=True), max_iter=60, n_iter_no_change=5)
     model.fit(d.X, d.y, X_val=d.X_val, y_val=d.y_val)
     (one,) = run(d, True, "gbm")
     assert one.metrics[0].value == pytest.approx(log_loss(d.y_test, model.predict_proba(d.X_test)), rel=1e-12)
     assert one.curve["validation_loss"][one.best] == pytest.approx(log_loss(d.y_val, model.predict_proba(d.X_val)))
     assert (one.trees, one.best) == (model.n_trees_, model.best_iteration_)
-    assert one.parameters == {"max_iter": 60, "n_iter_no_change": 5, "method": "gbm", "second_order": True}
+    assert one.parameters == {"max_iter": 60, "n_iter_no_change": 5, "method": "gbm", "method__second_order": True}
 
     d = values
     model = AGBMRegressor(max_iter=60, n_iter_no_change=5, max_depth=2, n_members=1, random_state=3)

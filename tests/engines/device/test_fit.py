@@ -6,6 +6,7 @@ from sklearn.datasets import make_classification
 
 import agbm
 from agbm import AGBMClassifier, AGBMRanker, AGBMRegressor, AGBMSurvival, methods
+from agbm.methods import Fading
 
 pytestmark = pytest.mark.usefixtures("device")
 
@@ -53,14 +54,15 @@ CASES = {
         AGBMClassifier(**SMALL, class_weight="balanced"), lambda X, y: (X, y > 0),
     ),
     "temperature": (
-        AGBMClassifier(**SMALL | {"early_stopping": True}, temperature_scaling=True), lambda X, y: (X, y > 0),
+        AGBMClassifier(**SMALL | {"early_stopping": True}, method=Fading(temperature_scaling=True)),
+        lambda X, y: (X, y > 0),
     ),
     "agbm": (AGBMRegressor(**SMALL, method=methods.AGBM(shared_structure=True)), numbers),
     "agbm, two trees": (AGBMClassifier(**SMALL, method="agbm"), lambda X, y: (X, y > 0)),
     "agbmr": (AGBMRegressor(**SMALL | {"max_iter": 5}, method="agbmr"), numbers),
     "vagbm": (AGBMRegressor(**SMALL, method="vagbm"), numbers),
     "gbm with a line search": (AGBMRegressor(**SMALL, method=methods.GBM(line_search=True), loss="poisson"), counts),
-    "dropout": (AGBMRegressor(**SMALL | {"max_iter": 5}, dropout=0.5), numbers),
+    "dropout": (AGBMRegressor(**SMALL | {"max_iter": 5}, method=Fading(dropout=0.5)), numbers),
     "samples": (AGBMRegressor(**SMALL, subsample=0.5, colsample_bytree=0.6, colsample_bynode=0.5), numbers),
     "constraints": (
         AGBMRegressor(**SMALL, monotonic_cst=[1, 0, -1, 0], interaction_cst=[[0, 1], [2, 3]]), numbers,
@@ -171,6 +173,6 @@ def test_what_a_device_does_not_do_is_refused(data):
     with pytest.raises(ValueError, match='device="cuda" needs dense X'):
         AGBMClassifier(**SMALL, device="cuda").fit(csr_matrix(np.nan_to_num(X)), y)
     with pytest.raises(ValueError, match='device="cuda" grows trees'):
-        AGBMRegressor(max_iter=3, learner=Ridge(), device="cuda").fit(np.nan_to_num(X), y)
+        AGBMRegressor(max_iter=3, method=Fading(learner=Ridge()), device="cuda").fit(np.nan_to_num(X), y)
     with pytest.raises(ValueError, match="device"):
         AGBMRegressor(device="gpu").fit(X, y)

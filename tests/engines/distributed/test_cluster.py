@@ -250,7 +250,7 @@ def compare(model, X, y, *rest, seed=0, often=0.1):
 @pytest.mark.parametrize("kind", LABELS)
 def test_methods(method, shared_structure, second_order, kind):
     X, signal = rows_of()
-    model = model_of(kind, method=made(method, shared_structure=shared_structure), second_order=second_order)
+    model = model_of(kind, method=made(method, shared_structure=shared_structure, second_order=second_order))
     compare(model, X, labels_of(kind, signal))
 
 
@@ -284,7 +284,7 @@ def test_restarts_of_fixed_length():
 def test_line_search(second_order, kind):
     X, signal = rows_of()
     y = labels_of(kind, signal)
-    compare(model_of(kind, method=made("gbm", line_search=True), second_order=second_order), X, y, often=0.02)
+    compare(model_of(kind, method=made("gbm", line_search=True, second_order=second_order)), X, y, often=0.02)
 
 
 @pytest.mark.slow
@@ -374,8 +374,8 @@ VARIANTS = {
     "monotone": {"monotonic_cst": [1, -1, 0, 0]},
     "interactions": {"interaction_cst": [[0, 1], [2, 3]]},
     "best first": {"max_leaf_nodes": 6, "max_depth": None},
-    "dropout": {"dropout": 0.4},
-    "dropout with momentum": {"dropout": 0.4, "method": made("agbm", shared_structure=False)},
+    "dropout": {"method": made("fading", dropout=0.4)},
+    "dropout with momentum": {"method": made("agbm", shared_structure=False, dropout=0.4)},
     "few bins": {"max_bins": 3},
     "stumps": {"max_depth": 1},
     "no split": {"min_samples_leaf": 300},
@@ -470,10 +470,11 @@ def test_random_cuts_and_troubles(data):
     model = model_of(
         kind,
         method=made(
-            draw(st.sampled_from(["fading", "gbm", "vagbm", "agbm", "agbmr"])), shared_structure=draw(st.booleans())
+            draw(st.sampled_from(["fading", "gbm", "vagbm", "agbm", "agbmr"])),
+            shared_structure=draw(st.booleans()),
+            dropout=draw(st.sampled_from([0.0, 0.3])),
         ),
         subsample=draw(st.sampled_from([1.0, 0.5])),
-        dropout=draw(st.sampled_from([0.0, 0.3])),
         max_leaf_nodes=draw(st.sampled_from([None, 4])),
         max_iter=draw(st.integers(1, 8)),
         min_samples_leaf=1,
@@ -494,7 +495,7 @@ def test_random_cuts_and_troubles(data):
 def test_shards_do_not_hoard(method, dropout):
     """As many arrays late in a run as early in it, also in shards that have caught up."""
     X, signal = rows_of(n=100)
-    parameters = {"method": made(method, shared_structure=False), "dropout": dropout, "random_state": 0}
+    parameters = {"method": made(method, shared_structure=False, dropout=dropout), "random_state": 0}
     for trouble in (Untroubled(), Troubled(0, 0.01)):
         model = sharded(model_of("numbers", max_iter=60, **parameters), 0, 2, trouble).fit(X, signal)
         sizes = model.shards.sizes

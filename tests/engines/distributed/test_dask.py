@@ -25,6 +25,7 @@ from agbm._engines.distributed import dask_shards
 from agbm._engines.distributed.shard_tasks import share_out
 from agbm.dask import DaskAGBMClassifier, DaskAGBMRegressor
 from agbm.losses import AbsoluteError, HalfSquaredError
+from agbm.methods import Fading
 from dask_cluster import IMPORTS, SECONDS, Cluster, cuts_of, frame, in_parts, labels, wait_until
 from patience import no_longer_than
 from variants import made
@@ -324,7 +325,7 @@ def test_methods(two_workers, method, tmp_path):
     table = frame(500)
     y = labels("three classes", table)
     cuts = cuts_of(len(table), 4)
-    expected = local_of("three classes", method=method, dropout=0.3).fit(table, y)
+    expected = local_of("three classes", method=made(method, dropout=0.3)).fit(table, y)
     assert_same(on_dask(expected).fit(frames(table, cuts), series(y, cuts)), expected, tmp_path)
 
 
@@ -705,7 +706,7 @@ def test_no_client():
 
 def test_another_learner(two_workers):
     with pytest.raises(ValueError, match=r"learner=.*needs all rows at once"):
-        fit_parts(*halves(), DaskAGBMRegressor(learner=LinearRegression()))
+        fit_parts(*halves(), DaskAGBMRegressor(method=Fading(learner=LinearRegression())))
 
 
 def test_a_partition_that_cannot_be_read(two_workers):

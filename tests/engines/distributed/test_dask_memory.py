@@ -13,6 +13,7 @@ from agbm._engines.distributed.dask_shards import DaskShards, Held
 from agbm._engines.distributed.dask_workers import Restart, Wait, Workers
 from agbm.dask import DaskAGBMRanker, DaskAGBMRegressor
 from agbm.losses import HalfSquaredError
+from agbm.methods import Fading
 from dask_cluster import frame, labels, wait_until
 from patience import no_longer_than
 
@@ -214,7 +215,7 @@ def test_a_partition_that_is_too_large(small_workers):
 def test_training_that_takes_too_much_memory(small_workers):
     """Dask does not count how often shards are lost. Names are those of the partitions, some of which are empty."""
     X, y = parts(frame(0), frame(100), frame(120))
-    model = DaskAGBMRegressor(**SMALL, loss=Hungry(), second_order=True)
+    model = DaskAGBMRegressor(**SMALL, loss=Hungry(), method=Fading(second_order=True))
     with pytest.raises(RuntimeError, match=r"partition [12] \(1[02]0 rows, .* [kK]iB\).*" + EXCEEDED):
         model.fit(X, y, client=small_workers)
     assert not hasattr(model, "model_")

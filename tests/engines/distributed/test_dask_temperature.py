@@ -8,8 +8,15 @@ from dask.delayed import delayed
 
 from agbm import AGBMClassifier
 from agbm.dask import DaskAGBMClassifier
+from agbm.methods import Fading
 
-SMALL = {"max_iter": 8, "max_depth": 3, "n_members": 2, "learning_rate": 0.3, "temperature_scaling": True}
+SMALL = {
+    "max_iter": 8,
+    "max_depth": 3,
+    "n_members": 2,
+    "learning_rate": 0.3,
+    "method": Fading(temperature_scaling=True),
+}
 
 
 def parts(array, cuts):

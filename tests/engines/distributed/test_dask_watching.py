@@ -14,6 +14,7 @@ from agbm._engines.distributed import dask_events, dask_shards
 from agbm._engines.distributed.dask_workers import Workers
 from agbm.dask import DaskAGBMRegressor
 from agbm.losses import HalfSquaredError
+from agbm.methods import Fading
 from dask_cluster import cuts_of, frame, in_parts, labels, wait_until
 
 SMALL = {"max_iter": 5, "max_depth": 3, "n_members": 1, "early_stopping": False, "random_state": 0}
@@ -78,7 +79,7 @@ def test_a_worker_that_is_busy(two_workers, impatient):
     _, _, X, lazy_y = rows()
     name = next(iter(two_workers.workers))
     model = DaskAGBMRegressor(
-        **SMALL | {"max_iter": 2, "second_order": True, "loss": Sleepy(two_workers.workers[name].pid)}
+        **SMALL | {"max_iter": 2, "method": Fading(), "loss": Sleepy(two_workers.workers[name].pid)}
     )
     with pytest.warns(RuntimeWarning, match="still work on it, while others wait") as caught:
         model.fit(X, lazy_y)

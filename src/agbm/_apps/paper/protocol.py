@@ -51,7 +51,6 @@ OF_METHOD = {"momentum"}
 FIXED: Mapping[str, Any] = {
     "learning_rate": 0.1,
     "init": "zero",
-    "second_order": False,
     "min_samples_leaf": 1,
     "l2_regularization": 0.0,
     "colsample_bytree": 1.0,

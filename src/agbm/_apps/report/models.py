@@ -74,7 +74,7 @@ def _size_for(n_rows: int) -> tuple[float, float]:
 
 def _explanations(model: Estimator, test: Predictions | None, about: str) -> list[Section]:
     """Return contributions and partial dependence for a sample of the test rows."""
-    if test is None or model.n_trees_ == 0 or model.learner is not None or not model.split_counts_.any():
+    if test is None or not model.model_.has_trees or not model.split_counts_.any():
         return []
     target, which = None, ""
     if isinstance(model, AGBMClassifier) and len(model.classes_) > 2:
@@ -252,7 +252,7 @@ def _numbers(values: Sequence[float]) -> Array:
 
 
 def _trees(model: Estimator, about: str) -> Section | None:
-    if model.n_trees_ == 0 or model.learner is not None:
+    if not model.model_.has_trees:
         return None
     text = (
         f"{about}A row starts at the top and follows the answers to a leaf. The value of the leaf, which includes the "

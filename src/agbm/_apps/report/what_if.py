@@ -41,7 +41,7 @@ class Panel:
 def panel(findings: Findings) -> Panel | None:
     """Return the panel; None if there are no rows to show, or no trees that can be exported."""
     model, test = findings.model, findings.test
-    if model is None or test is None or not findings.shows_rows or model.n_trees_ == 0 or model.learner is not None:
+    if model is None or test is None or not findings.shows_rows or not model.model_.has_trees:
         return None
     try:
         fitted = view(model)

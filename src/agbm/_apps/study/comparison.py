@@ -126,7 +126,7 @@ def _lifetimes(split: Split, categorical_features: Any) -> Numbers:
 def _fit_ours(split: Split, task: Task, method: str, effort: Effort, parameters: Mapping[str, Any]) -> Fitted:
     changed: dict[str, Any] = {"max_iter": effort.max_iter, "n_iter_no_change": effort.patience}
     if method != "fading":
-        changed |= {"method": method, "second_order": True}
+        changed |= {"method": method, "method__second_order": True}
     changed |= parameters
     model = task.estimator(random_state=effort.seed, n_jobs=effort.threads).set_params(**changed)
     began = time.perf_counter()

@@ -15,7 +15,7 @@ Space = Mapping[str, "optuna.distributions.BaseDistribution"]
 
 # Parameters that are neither searched nor set by the user: a search uses the default method and its losses.
 SET_BY_SEARCH = {
-    "method", "loss", "early_stopping", "callbacks", "warm_start", "verbose", "random_state", "n_jobs", "learner",
+    "method", "loss", "early_stopping", "callbacks", "warm_start", "verbose", "random_state", "n_jobs",
 }  # fmt: skip
 
 
