@@ -140,7 +140,7 @@ def follow(run: Run, settings: Settings, members: Sequence[MemberRun]) -> Traine
         if plan.stops_early:
             watchers.append(EarlyStopping(settings.n_iter_no_change, criterion))
         # The learners that are left out of a step are drawn among those of all earlier steps.
-        history, diverged = watch(members, watchers, plan.members_at_once, settings.method.dropout == 0.0, seen, levels)
+        history, diverged = watch(members, watchers, plan.members_at_once, plan.method.dropout == 0.0, seen, levels)
 
     best = history.records[-1].iteration
     if plan.stops_early or diverged:
