@@ -400,7 +400,7 @@ def _check_momentum(momentum: float | Literal["theory"] | Fading) -> None:
             value = getattr(momentum, name)
             if value != getattr(METHODS["fading"], name):
                 raise ValueError(
-                    f"momentum=Fading({name}={value!r}) sets the weights of trees only; give {name} to the method itself."
+                    f"momentum=Fading({name}={value!r}) sets weights only; give {name} to the method itself."
                 )
 
 
