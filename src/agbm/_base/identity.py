@@ -35,7 +35,8 @@ from types import (
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+
+from .types import AnyArray
 
 
 @functools.cache
@@ -48,7 +49,7 @@ class UnidentifiedError(TypeError):
     """An object has no digest, because its state cannot be read."""
 
 
-def identity_of(fingerprints: Mapping[str, str], arrays: Iterable[NDArray[Any] | None]) -> str:
+def identity_of(fingerprints: Mapping[str, str], arrays: Iterable[AnyArray | None]) -> str:
     """A digest of the fingerprints of parameters, and of arrays."""
     digest = hashlib.blake2b(digest_size=16)
     for name in sorted(fingerprints):
@@ -62,7 +63,7 @@ def identity_of(fingerprints: Mapping[str, str], arrays: Iterable[NDArray[Any] |
     return digest.hexdigest()
 
 
-def content_of(array: NDArray[Any]) -> bytes | memoryview:
+def content_of(array: AnyArray) -> bytes | memoryview:
     """The bytes of an array; for objects, the bytes of their repr."""
     if array.dtype.hasobject:
         return repr(array.tolist()).encode()
@@ -185,7 +186,7 @@ def _parts_of(value: Any) -> Iterable[Any]:
     return _parts_of_callable(value) or _parts_of_instance(value)
 
 
-def _parts_of_array(array: NDArray[Any]) -> Iterable[Any]:
+def _parts_of_array(array: AnyArray) -> Iterable[Any]:
     if array.dtype.names:  # the padding between fields may contain anything
         return "array", array.shape, [array[name] for name in array.dtype.names], list(array.dtype.names)
     if array.dtype.hasobject:

@@ -7,10 +7,12 @@ the ring begins with the row after those that it holds out, so that its training
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from .._base.types import AnyArray
 
 
 class RingPart(NamedTuple):
@@ -29,7 +31,7 @@ class RingPart(NamedTuple):
         """The ring, as kernels take it."""
         return self.begin, self.end, self.first
 
-    def turned(self, shared: NDArray[Any]) -> NDArray[Any]:
+    def turned(self, shared: AnyArray) -> AnyArray:
         """Values (..., row) in the order of the member, from those in the shared order."""
         if self.begin == self.end:
             return shared

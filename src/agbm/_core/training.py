@@ -21,10 +21,10 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from .._base import _native
+from .._base.types import AnyArray
 from .boosting import Step
 from .ensemble import Ensemble
 from .learners import DivergedError
@@ -87,7 +87,7 @@ class History:
             )
         return int(np.nanargmin(np.where(np.isfinite(values), values, np.nan)))
 
-    def columns(self) -> dict[str, NDArray[Any]]:
+    def columns(self) -> dict[str, AnyArray]:
         """One array per field of Record and per score, as a data frame takes them."""
         fields = dict(zip(Record._fields, zip(*self.records, strict=True), strict=True))
         scores = fields.pop("scores")

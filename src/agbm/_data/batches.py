@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from .._base.types import AnyArray
 from .blocks import Block, Labels, LocalBlocks
 from .derivation import has_more_than_numbers
 
@@ -190,7 +190,7 @@ def _record_batches(dataset: Any, columns: list[str], n_rows: int) -> Iterator[A
             yield from part.to_batches(schema=dataset.schema, columns=columns, batch_size=n_rows)
 
 
-def _vector(column: Any) -> NDArray[Any]:
+def _vector(column: Any) -> AnyArray:
     import pyarrow as pa
 
     if pa.types.is_dictionary(column.type):

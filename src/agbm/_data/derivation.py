@@ -19,6 +19,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
 from .._base.sums import Array
+from .._base.types import AnyArray
 from .dates import DATES, DURATIONS, PARTS, Range, days, duration_in_days, from_objects, likely_form, parse
 from .tables import as_frame, column_names, columns_of, factors_of, missing
 from .text_columns import NUMBER, TextLook, as_text, is_missing, joined, look_at_texts, numbers_in
@@ -52,7 +53,7 @@ class Look(NamedTuple):
     """Columns with other text or objects."""
 
 
-def look(X: Any, weights: NDArray[Any] | None = None) -> Look:
+def look(X: Any, weights: AnyArray | None = None) -> Look:
     """Look at the columns of a table, before anything is known about them; rows of weight zero do not count."""
     n_rows = _n_rows(X)
     if not has_more_than_numbers(X):
@@ -171,7 +172,7 @@ class Derivation:
             raise ValueError(f"X has columns named {twice}, which are the names of parts of its dates; rename them.")
         return _with_columns(X, names, new, after, after_names)
 
-    def _dates(self, X: Any, f: int, name: Any) -> NDArray[Any]:
+    def _dates(self, X: Any, f: int, name: Any) -> AnyArray:
         form = self.dates[f].form
         if not isinstance(_first_value(X, f), str):  # dates may be text in fit only
             form = TYPED
@@ -278,7 +279,7 @@ def _first_value(X: Any, f: int) -> Any:
     return present[0] if len(present) else None
 
 
-def _present(values: NDArray[Any]) -> Iterator[Any]:
+def _present(values: AnyArray) -> Iterator[Any]:
     """The values that are not missing, one after the other; looks at a few first."""
     for begin in range(0, len(values), 1024):
         some = values[begin : begin + 1024]
@@ -327,7 +328,7 @@ def _all_dates(X: Any, f: int) -> bool:
     return all(isinstance(value, (*DATES, *DURATIONS)) for value in values[~absent].tolist())
 
 
-def _date_values(X: Any, f: int, form: str) -> NDArray[Any]:
+def _date_values(X: Any, f: int, form: str) -> AnyArray:
     """The dates or durations of a column."""
     if form != TYPED:
         column = factors_of(X)(f)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from .._base import _native
+from .._base.types import AnyArray
 from .rows import VALIDATION, Rows
 
 MOST_BLOCKS = 1024
@@ -83,7 +84,7 @@ class Vector(NamedTuple):
     """Of the digest."""
     first: int
     """The place of the first row that has one."""
-    numbers: NDArray[Any]
+    numbers: AnyArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,7 +158,7 @@ def vectors_of(rows: Rows, shape: Shape) -> list[Vector]:
     return found
 
 
-def taken(vectors: Sequence[Vector], places: NDArray[Any]) -> list[Vector]:
+def taken(vectors: Sequence[Vector], places: AnyArray) -> list[Vector]:
     """The numbers of the rows at some places. All rows of X_val have weights or none, and so have all others."""
     found = []
     for column, first, numbers in vectors:

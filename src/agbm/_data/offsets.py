@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .._base.sums import Array
+from .._base.types import AnyArray
 from .._base.weights import refuse_dates, refuse_text
 
 
@@ -16,7 +16,7 @@ def check_offset(offset: Any, n_rows: int, n_outputs: int, for_each: bool, name:
     """Offsets as scores (output, row). `for_each`: one offset per row is not enough for several outputs."""
     refuse_dates(offset, name)
     refuse_text(offset, name)
-    given: NDArray[Any] = np.asarray(offset)
+    given: AnyArray = np.asarray(offset)
     try:
         numbers = np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError) as error:

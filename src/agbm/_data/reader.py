@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_array, check_X_y
 from sklearn.utils.validation import _check_y, check_consistent_length, validate_data
 
+from .._base.types import AnyArray
 from .derivation import NO_DERIVATION, Derivation
 from .plain_tables import plain_numbers
 from .rows import RemoteMatrix, plain
@@ -46,7 +47,7 @@ class TableReader:
     estimator: str
     """The class name of the estimator, for error messages."""
     n_columns: int
-    names: NDArray[Any] | None
+    names: AnyArray | None
     """Names of the columns; None if the table of fit had none."""
     categories: Categories
     derivation: Derivation = NO_DERIVATION
@@ -75,7 +76,7 @@ class TableReader:
         """Number of features that trees see: those of the columns, then parts of dates."""
         return self.n_columns + len(self.derivation.parts)
 
-    def columns_of(self, features: NDArray[Any]) -> NDArray[np.int64]:
+    def columns_of(self, features: AnyArray) -> NDArray[np.int64]:
         """The columns that features come from."""
         columns = features.astype(np.int64)
         parts = columns >= self.n_columns
@@ -103,7 +104,7 @@ class TableReader:
         read = None if self.categories.of or self.derivation else plain_numbers(X, self.n_columns, self.names)
         return plain(_checked(X, "no_validation", self, False) if read is None else read)
 
-    def numbers_and_labels(self, X: Any, y: Any, numeric_y: bool) -> tuple[Any, NDArray[Any]]:
+    def numbers_and_labels(self, X: Any, y: Any, numeric_y: bool) -> tuple[Any, AnyArray]:
         """X as a matrix of numbers, with codes for categories, and the checked y."""
         X, y = _checked(X, y, self, numeric_y)
         return X, y
@@ -123,7 +124,7 @@ def _checked_columns(X: RemoteMatrix, columns: _Columns) -> RemoteMatrix:
     return X
 
 
-def _checked_remote(X: RemoteMatrix, y: Any, columns: _Columns, numeric_y: bool) -> tuple[RemoteMatrix, NDArray[Any]]:
+def _checked_remote(X: RemoteMatrix, y: Any, columns: _Columns, numeric_y: bool) -> tuple[RemoteMatrix, AnyArray]:
     """The same checks as scikit-learn's for X and y."""
     y = _check_y(y, multi_output=numeric_y, y_numeric=numeric_y, estimator=columns)
     check_consistent_length(X, y)

@@ -14,6 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from .._base.sums import Array
 from .._base.together import count, distinct
+from .._base.types import AnyArray
 from .._base.weights import Weights, refuse_dates, refuse_text
 from .._core.ring import Ring, RingPart
 
@@ -72,7 +73,7 @@ class RemoteMatrix(ABC):
         """These rows followed by those of another matrix, which may be a NumPy array."""
 
     @abstractmethod
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> AnyArray:
         """A copy as a NumPy array."""
 
 
@@ -102,7 +103,7 @@ class Rows:
         """Number of rows that are not in `followers`: training rows, and those that are held out of them."""
         return self.n - sum(rows.n for rows in self.followers)
 
-    def arrays(self) -> list[NDArray[Any] | None]:
+    def arrays(self) -> list[AnyArray | None]:
         """All arrays of the rows, for digests."""
         parts = [self.X.data, self.X.indices, self.X.indptr] if issparse(self.X) else [np.asarray(self.X)]
         weights = (None, None) if self.weights is None else (self.weights.repeats, self.weights.relative)
@@ -199,7 +200,7 @@ def plain(X: Any) -> Any:
     return np.ascontiguousarray(X)
 
 
-def check_y_val(y_val: Any, n_rows: int, numeric: bool, shape: tuple[int, ...]) -> NDArray[Any]:
+def check_y_val(y_val: Any, n_rows: int, numeric: bool, shape: tuple[int, ...]) -> AnyArray:
     """Check the labels of validation rows; `shape` is the shape of the label of one row."""
     if numeric:
         refuse_dates(y_val, "y_val")
@@ -225,7 +226,7 @@ def weighted_rows(weight: Array, name: str) -> NDArray[np.intp]:
     return kept
 
 
-def classes_of(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
+def classes_of(y: AnyArray) -> tuple[AnyArray, NDArray[np.intp]]:
     """The sorted classes of labels, and the position of each label among them."""
     numbers = y.ndim == 1 and y.dtype.kind in "iubf"
     try:
@@ -243,12 +244,12 @@ def classes_of(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
     return classes, codes if classes is found else np.searchsorted(classes, found)[codes]
 
 
-def _check_classes(y: NDArray[Any]) -> None:
+def _check_classes(y: AnyArray) -> None:
     if len(y):  # other processes may have all rows with a weight
         check_classification_targets(y)
 
 
-def _are_few_integers(classes: NDArray[Any], n_rows: int) -> bool:
+def _are_few_integers(classes: AnyArray, n_rows: int) -> bool:
     """Whether scikit-learn's check would accept labels of these classes, without a warning."""
     few, numbers = len(classes) < max(3, n_rows / 2), classes.astype(np.float64)
     return few and bool(np.all((numbers == np.rint(numbers)) & (np.abs(numbers) < 2**53)))

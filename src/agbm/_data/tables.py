@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from .._base.sums import Array, weight_step, whole_weights
+from .._base.types import AnyArray
 
 # How many unknown values are compared with the known categories in other forms: enough to see a pattern.
 UNKNOWN_TO_LOOK_AT = 1_000
@@ -56,7 +57,7 @@ class Categories:
             )
         n_features = _n_columns(X)
         column, factors, names = columns_of(X), factors_of(X), column_names(X)
-        encoded: list[NDArray[Any]] = []
+        encoded: list[AnyArray] = []
         for f in range(n_features):
             if f in self.of:
                 found = factors(f)
@@ -272,7 +273,7 @@ def needs_reading(X: Any) -> bool:
     return False
 
 
-def _is_text(column: NDArray[Any]) -> bool:
+def _is_text(column: AnyArray) -> bool:
     if column.dtype.kind == "U":
         return True
     present = column[~missing(column)].tolist()
@@ -317,13 +318,13 @@ def column_names(X: Any) -> list[Any]:
     return list(frame.columns) if frame is not None else list(range(_n_columns(X)))
 
 
-def columns_of(X: Any) -> Callable[[int], tuple[NDArray[Any], NDArray[np.bool_]]]:
+def columns_of(X: Any) -> Callable[[int], tuple[AnyArray, NDArray[np.bool_]]]:
     """A function that returns the values of a column and a mask of the missing ones."""
     frame = as_frame(X)
     if frame is None:
         return lambda f: (X[:, f], missing(X[:, f]))
 
-    def column(f: int) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    def column(f: int) -> tuple[AnyArray, NDArray[np.bool_]]:
         series = frame[:, f]
         values = np.asarray(series.to_numpy())
         return values, np.asarray(series.is_null().to_numpy()) | missing(values)
@@ -376,7 +377,7 @@ def _pandas_factors(series: Any) -> Factors | None:
     return None
 
 
-def contents(X: Any) -> Iterator[NDArray[Any]]:
+def contents(X: Any) -> Iterator[AnyArray]:
     """All values of a table, as arrays of their own types."""
     if issparse(X):
         rows = X.tocsr()
@@ -395,7 +396,7 @@ def _absent() -> set[int]:
     return set(map(id, (None,) if pandas is None else (None, pandas.NA, pandas.NaT)))
 
 
-def missing(values: NDArray[Any]) -> NDArray[np.bool_]:
+def missing(values: AnyArray) -> NDArray[np.bool_]:
     """A mask of the missing values: NaN, NaT, None or NA."""
     if values.dtype.kind in "fMm":
         return np.asarray(values != values)
@@ -434,7 +435,7 @@ def by_weight(totals: Mapping[Any, float]) -> list[Any]:
         return [value for _, _, value in sorted(seen, key=lambda entry: (entry[0], entry[1], repr(entry[2])))]
 
 
-def _numbers(values: NDArray[Any], absent: NDArray[np.bool_], name: Any) -> NDArray[Any]:
+def _numbers(values: AnyArray, absent: NDArray[np.bool_], name: Any) -> AnyArray:
     """A column as numbers; an error names the column if this is impossible."""
     if values.dtype.kind == "f":
         return values
@@ -473,7 +474,7 @@ def explain(error: ValueError, X: Any, names: Sequence[Any] | None) -> ValueErro
     return error
 
 
-def position_of(column: Any, names: Sequence[Any] | NDArray[Any] | None, n_features: int, where: str) -> int:
+def position_of(column: Any, names: Sequence[Any] | AnyArray | None, n_features: int, where: str) -> int:
     """The position of a column that is given by its name or position; `where` is the parameter, for errors."""
     if isinstance(column, str):
         if names is None:

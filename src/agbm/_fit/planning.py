@@ -16,6 +16,7 @@ from .._base import threads
 from .._base.identity import fingerprints
 from .._base.sums import Array
 from .._base.together import combined, count
+from .._base.types import AnyArray
 from .._base.weights import Weights
 from .._core.ensemble import Ensemble
 from .._core.learners import Learner, RegressorLearner
@@ -96,7 +97,7 @@ class Weighed(NamedTuple):
     encoded: Array
 
 
-def weigh_rows(request: Request, y: NDArray[Any], sample_weight: NDArray[Any] | None) -> Weighed:
+def weigh_rows(request: Request, y: AnyArray, sample_weight: AnyArray | None) -> Weighed:
     """The rows with positive weight, and their encoded labels.
 
     Rows of weight zero must not affect anything: neither bins nor classes nor a validation split.

@@ -12,10 +12,10 @@ from numbers import Real
 from typing import Any, NamedTuple, cast
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.exceptions import UndefinedMetricWarning
 
 from .._base.sums import Array
+from .._base.types import AnyArray
 from .._core.objective import LocalObjective
 from .._core.training import mean_of
 from .._labels.base import Labels
@@ -99,7 +99,7 @@ def _ranking_scorer(name: str) -> Scorer:
             "or of the first ones as in 'ndcg@5'."
         )
 
-    def score(estimator: Any, X: Any, y: NDArray[Any], sample_weight: Array | None = None) -> float:
+    def score(estimator: Any, X: Any, y: AnyArray, sample_weight: Array | None = None) -> float:
         return metric.mean(y[:, 0], y[:, 1], estimator.predict(X), sample_weight)
 
     return score
@@ -124,7 +124,7 @@ class _Part(NamedTuple):
     from_end: int
     """How many rows of the member are left at the first of them; the same for all members that share these rows."""
     encoded: Array
-    y: NDArray[Any]
+    y: AnyArray
     weight: Array | None
 
     def of(self, f: Array) -> Array:

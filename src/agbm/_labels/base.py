@@ -17,6 +17,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from .._base.sums import Array
 from .._base.together import distinct
+from .._base.types import AnyArray
 from .._base.weights import class_factors, refuse_dates, refuse_text
 from .._core.objective import Outputs, of_each_output
 from .._data.hold_out import strata_of_numbers
@@ -66,21 +67,21 @@ class Labels(ABC):
 
     @classmethod
     @abstractmethod
-    def learn(cls, y: NDArray[Any], known: Self | None) -> tuple[Self, Array]:
+    def learn(cls, y: AnyArray, known: Self | None) -> tuple[Self, Array]:
         """The labels of the training rows, and their encoding; `known` are the labels of a run that is resumed."""
 
     @staticmethod
-    def check_weights(y: NDArray[Any], weight: NDArray[Any], name: str) -> None:
+    def check_weights(y: AnyArray, weight: AnyArray, name: str) -> None:
         """Raise ValueError if rows with these labels cannot have these weights; `name` is the argument."""
         return
 
     @staticmethod
-    def weights(class_weight: Any, y: NDArray[Any], sample_weight: NDArray[Any] | None) -> Array | None:
+    def weights(class_weight: Any, y: AnyArray, sample_weight: AnyArray | None) -> Array | None:
         """The weight of the class of each row; None if class_weight is None."""
         return None
 
     @abstractmethod
-    def encode(self, y: NDArray[Any]) -> Array:
+    def encode(self, y: AnyArray) -> Array:
         """The labels of other training rows, for a model that is updated, as numbers; like encode_validation."""
 
     def check_alone(self, encoded: Array) -> None:
@@ -96,7 +97,7 @@ class Labels(ABC):
         """Labels of validation rows as numbers (output, row), or (row) if one_for_all_outputs."""
 
     @abstractmethod
-    def decode(self, encoded: Array) -> NDArray[Any]:
+    def decode(self, encoded: Array) -> AnyArray:
         """Encoded labels in the form in which they were passed."""
 
     def encode_offset(self, offset: Any, n_rows: int, name: str = "offset") -> Array | None:
@@ -112,11 +113,11 @@ class Labels(ABC):
         """
         return strata_of_numbers(np.atleast_2d(encoded))
 
-    def groups(self, encoded: Array) -> NDArray[Any] | None:
+    def groups(self, encoded: Array) -> AnyArray | None:
         """For each row, the number of its group, which a validation split must not divide; None without groups."""
         return None
 
-    def check_partitions(self, groups: Sequence[tuple[int, NDArray[Any]]]) -> None:
+    def check_partitions(self, groups: Sequence[tuple[int, AnyArray]]) -> None:
         """Raise ValueError if rows that the loss sees together are in different partitions of a cluster.
 
         `groups` are the numbers of partitions, and the groups of their rows.
@@ -128,10 +129,10 @@ class Labels(ABC):
         """The loss with the given name."""
 
     @abstractmethod
-    def predictions(self, loss: Loss, raw: Array) -> NDArray[Any]:
+    def predictions(self, loss: Loss, raw: Array) -> AnyArray:
         """Predictions for scores (output, row)."""
 
-    def results(self, kind: Result, loss: Loss, raw: Array) -> NDArray[Any]:
+    def results(self, kind: Result, loss: Loss, raw: Array) -> AnyArray:
         """What scores (output, row) become; only classifiers have other results than predictions."""
         assert kind is Result.PREDICTIONS
         return self.predictions(loss, raw)
@@ -241,7 +242,7 @@ class Numbers(Labels):
         refuse_text(y, "y", " For classes, use AGBMClassifier.")
 
     @classmethod
-    def learn(cls, y: NDArray[Any], known: Self | None) -> tuple[Self, Array]:
+    def learn(cls, y: AnyArray, known: Self | None) -> tuple[Self, Array]:
         """See Labels."""
         if known is not None and known.shape != y.shape[1:]:
             raise ValueError(
@@ -251,7 +252,7 @@ class Numbers(Labels):
         labels = cls(y.shape[1:])
         return labels, labels._outputs_first(y)
 
-    def encode(self, y: NDArray[Any]) -> Array:
+    def encode(self, y: AnyArray) -> Array:
         """See Labels."""
         if self.shape != y.shape[1:]:
             raise ValueError(f"y has shape {y.shape}; its shape per row must be that of the model: {self.shape}.")
@@ -261,11 +262,11 @@ class Numbers(Labels):
         """See Labels."""
         return self._outputs_first(check_y_val(y, n_rows, numeric=True, shape=self.shape))
 
-    def decode(self, encoded: Array) -> NDArray[Any]:
+    def decode(self, encoded: Array) -> AnyArray:
         """See Labels."""
         return encoded.T if self.shape else encoded.ravel()
 
-    def _outputs_first(self, y: NDArray[Any]) -> Array:
+    def _outputs_first(self, y: AnyArray) -> Array:
         numbers = np.asarray(y, dtype=np.float64)
         return numbers.ravel() if self.score_signs else np.ascontiguousarray(numbers.reshape(len(y), -1).T)
 
@@ -308,7 +309,7 @@ class Numbers(Labels):
 class Classes(Labels):
     """Labels of a classifier."""
 
-    classes: NDArray[Any]
+    classes: AnyArray
     """The classes, sorted."""
     numeric = False
 
@@ -343,7 +344,7 @@ class Classes(Labels):
         )
 
     @classmethod
-    def learn(cls, y: NDArray[Any], known: Self | None) -> tuple[Self, Array]:
+    def learn(cls, y: AnyArray, known: Self | None) -> tuple[Self, Array]:
         """See Labels."""
         classes, codes = classes_of(y)
         if len(classes) < 2:
@@ -358,7 +359,7 @@ class Classes(Labels):
 
     @staticmethod
     def weights(
-        class_weight: dict[Any, float] | str | None, y: NDArray[Any], sample_weight: NDArray[Any] | None
+        class_weight: dict[Any, float] | str | None, y: AnyArray, sample_weight: AnyArray | None
     ) -> Array | None:
         """See Labels."""
         if class_weight is None:
@@ -374,7 +375,7 @@ class Classes(Labels):
                 raise ValueError(f"class_weight={class_weight!r}: weights must be finite and not negative.")
         return class_factors(class_weight, codes, labels, sample_weight)
 
-    def encode(self, y: NDArray[Any]) -> Array:
+    def encode(self, y: AnyArray) -> Array:
         """See Labels."""
         found, codes = classes_of(y)
         known = self.classes.tolist()
@@ -405,7 +406,7 @@ class Classes(Labels):
             raise ValueError(f"y_val has labels {some_of(unknown)} that are not in y; y has classes {known_ones}.")
         return self._codes(np.searchsorted(self.classes, y))
 
-    def decode(self, encoded: Array) -> NDArray[Any]:
+    def decode(self, encoded: Array) -> AnyArray:
         """See Labels."""
         return np.asarray(self.classes[encoded.ravel().astype(np.intp)])
 
@@ -454,7 +455,7 @@ class Classes(Labels):
         signs_of_classes = [sign if other == label else -sign for other in classes]
         return signs_of_classes if self.n_outputs > 1 else signs_of_classes[1:]
 
-    def results(self, kind: Result, loss: Loss, raw: Array) -> NDArray[Any]:
+    def results(self, kind: Result, loss: Loss, raw: Array) -> AnyArray:
         """See Labels."""
         if kind is Result.SCORES:
             return self.scores(loss, raw)
@@ -474,7 +475,7 @@ class Classes(Labels):
         both[:, 1] = second
         return both
 
-    def predictions(self, loss: Loss, raw: Array) -> NDArray[Any]:
+    def predictions(self, loss: Loss, raw: Array) -> AnyArray:
         """The most probable class of each row."""
         return np.asarray(self.classes.take(raw.argmax(axis=0) if self.n_outputs > 1 else raw[0] > 0))
 

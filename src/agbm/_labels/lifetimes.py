@@ -13,6 +13,7 @@ from sklearn.utils import get_tags
 
 from .._base.sums import Array
 from .._base.together import anywhere, distinct
+from .._base.types import AnyArray
 from .._base.weights import refuse_dates, refuse_text
 from .._data.rows import check_y_val, some_of
 from .._data.tables import column_names
@@ -73,14 +74,14 @@ class Lifetimes(Labels):
         refuse_text(y, "y")
 
     @classmethod
-    def learn(cls, y: NDArray[Any], known: Self | None) -> tuple[Self, Array]:
+    def learn(cls, y: AnyArray, known: Self | None) -> tuple[Self, Array]:
         """See Labels."""
         encoded = _bounds(y, "y")
         if known is not None:
             return known, encoded
         return cls(_kept_times(encoded)), encoded
 
-    def encode(self, y: NDArray[Any]) -> Array:
+    def encode(self, y: AnyArray) -> Array:
         """See Labels."""
         return _bounds(y, "y")
 
@@ -93,7 +94,7 @@ class Lifetimes(Labels):
         n_columns = np.shape(y)[1] if np.ndim(y) == 2 else 2
         return _bounds(check_y_val(y, n_rows, numeric=True, shape=(n_columns,)), "y_val")
 
-    def decode(self, encoded: Array) -> NDArray[Any]:
+    def decode(self, encoded: Array) -> AnyArray:
         """Structured arrays: of scikit-survival if nothing is left- or interval-censored, otherwise of bounds."""
         events = has_event(encoded)
         if (events | np.isinf(encoded[1])).all():
@@ -152,7 +153,7 @@ def _thinned(times: Array) -> Array:
     return np.asarray(times[np.linspace(0, len(times) - 1, MOST_TIMES).round().astype(np.intp)])
 
 
-def _bounds(y: NDArray[Any], name: str) -> Array:
+def _bounds(y: AnyArray, name: str) -> Array:
     """Lower and upper bounds (2, row) from a matrix (time, event) or (lower, upper, has upper bound)."""
     try:
         numbers = np.asarray(y, dtype=np.float64)
@@ -220,7 +221,7 @@ def as_matrix(y: Any, name: str = "y") -> Any:
     return matrix
 
 
-def _of_fields(y: NDArray[Any], name: str) -> Array:
+def _of_fields(y: AnyArray, name: str) -> Array:
     """A structured array of scikit-survival."""
     kinds = {field: y.dtype[field].kind for field in y.dtype.names or ()}
     events = [field for field, kind in kinds.items() if kind == "b"]

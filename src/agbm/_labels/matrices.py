@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from .._base.sums import Array
 from .._base.together import anywhere, largest, smallest
+from .._base.types import AnyArray
 from .._base.weights import refuse_dates, refuse_text
 from .._data.blocks import dense
 from .._data.rows import check_y_val, some_of
@@ -48,7 +49,7 @@ def kind_of(kind: type[Labels], y: Any, loss: Any) -> type[Labels]:
     return LabelSets
 
 
-def _is_indicator(y: NDArray[Any]) -> bool:
+def _is_indicator(y: AnyArray) -> bool:
     return y.dtype.kind == "b" or (y.dtype.kind in "iuf" and not anywhere(~np.isin(y, (0, 1))))
 
 
@@ -82,7 +83,7 @@ class LabelSets(Labels):
         """See Labels."""
 
     @classmethod
-    def learn(cls, y: NDArray[Any], known: Self | None) -> tuple[Self, Array]:
+    def learn(cls, y: AnyArray, known: Self | None) -> tuple[Self, Array]:
         """See Labels."""
         labels = cls(y.shape[1])
         if known is not None and known.n_labels != labels.n_labels:
@@ -93,12 +94,12 @@ class LabelSets(Labels):
         return labels, labels._labels_first(y, "y")
 
     @staticmethod
-    def weights(class_weight: Any, y: NDArray[Any], sample_weight: NDArray[Any] | None) -> Array | None:
+    def weights(class_weight: Any, y: AnyArray, sample_weight: AnyArray | None) -> Array | None:
         """See Labels."""
         _no_weights(class_weight, "several labels per row")
         return None
 
-    def encode(self, y: NDArray[Any]) -> Array:
+    def encode(self, y: AnyArray) -> Array:
         """See Labels."""
         if y.shape[1:] != (self.n_labels,):
             raise ValueError(f"y has shape {y.shape}; the model has {self.n_labels} labels per row.")
@@ -108,13 +109,13 @@ class LabelSets(Labels):
         """See Labels."""
         return self._labels_first(check_y_val(dense(y), n_rows, numeric=True, shape=(self.n_labels,)), "y_val")
 
-    def _labels_first(self, y: NDArray[Any], name: str) -> Array:
+    def _labels_first(self, y: AnyArray, name: str) -> Array:
         if not _is_indicator(y):
             others = some_of([value for value in np.unique(y).tolist() if value not in (0, 1)])
             raise ValueError(f"{name} must contain only 0 and 1 for several labels per row; got {others}.")
         return np.ascontiguousarray(y.T, dtype=np.float64)
 
-    def decode(self, encoded: Array) -> NDArray[Any]:
+    def decode(self, encoded: Array) -> AnyArray:
         """See Labels."""
         return np.ascontiguousarray(encoded.T).astype(np.int64)
 
@@ -122,7 +123,7 @@ class LabelSets(Labels):
         """See Labels."""
         return named_loss("classification", name)  # type: ignore[no-any-return]
 
-    def results(self, kind: Result, loss: Loss, raw: Array) -> NDArray[Any]:
+    def results(self, kind: Result, loss: Loss, raw: Array) -> AnyArray:
         """See Labels."""
         if kind is Result.SCORES:
             return self.scores(loss, raw)
@@ -136,7 +137,7 @@ class LabelSets(Labels):
         """The probability of each label (row, label)."""
         return np.stack([loss.inverse_link(scores) for scores in raw], axis=-1)
 
-    def predictions(self, loss: Loss, raw: Array) -> NDArray[Any]:
+    def predictions(self, loss: Loss, raw: Array) -> AnyArray:
         """A matrix (row, label) of 0 and 1: the labels that are more probable than not."""
         return np.ascontiguousarray((raw > 0.0).T).astype(np.int64)
 
@@ -161,7 +162,7 @@ class SoftClasses(Classes):
         refuse_text(y, "y", " With loss='cross_entropy', it has probabilities; for classes, use loss='log_loss'.")
 
     @classmethod
-    def learn(cls, y: NDArray[Any], known: Any) -> tuple[Self, Array]:
+    def learn(cls, y: AnyArray, known: Any) -> tuple[Self, Array]:
         """See Labels."""
         n_classes = y.shape[1] if y.ndim == 2 and y.shape[1] > 1 else 2
         if known is not None and known.n_classes != n_classes:
@@ -173,12 +174,12 @@ class SoftClasses(Classes):
         return labels, labels._probabilities(y, "y")
 
     @staticmethod
-    def weights(class_weight: Any, y: NDArray[Any], sample_weight: NDArray[Any] | None) -> Array | None:
+    def weights(class_weight: Any, y: AnyArray, sample_weight: AnyArray | None) -> Array | None:
         """See Labels."""
         _no_weights(class_weight, "probabilities of classes")
         return None
 
-    def encode(self, y: NDArray[Any]) -> Array:
+    def encode(self, y: AnyArray) -> Array:
         """See Labels."""
         return self.encode_validation(y, len(y))
 
@@ -191,7 +192,7 @@ class SoftClasses(Classes):
         shape = () if one_column else (self.n_classes,)
         return self._probabilities(check_y_val(y, n_rows, numeric=True, shape=shape), "y_val")
 
-    def _probabilities(self, y: NDArray[Any], name: str) -> Array:
+    def _probabilities(self, y: AnyArray, name: str) -> Array:
         """Probabilities (class, row) that add up to 1, or (1, row) of the second one of two classes."""
         numbers = np.asarray(y, dtype=np.float64)
         least, most = smallest(numbers), largest(numbers)
@@ -219,7 +220,7 @@ class SoftClasses(Classes):
         """See Labels."""
         return np.empty((self.n_outputs, 0))
 
-    def decode(self, encoded: Array) -> NDArray[Any]:
+    def decode(self, encoded: Array) -> AnyArray:
         """See Labels."""
         return np.ascontiguousarray((encoded if self.n_outputs > 1 else np.concatenate([1.0 - encoded, encoded])).T)
 

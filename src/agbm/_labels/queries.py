@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import column_or_1d
 
+from .._base.types import AnyArray
 from .._base.weights import refuse_dates, refuse_text
 from .._data.rows import Given, some_of
 from .._data.tables import missing
@@ -70,7 +71,7 @@ def _numbers(values: Any, name: str) -> NDArray[np.float64]:
     refuse_dates(values, name)
     refuse_text(values, name)
     try:
-        column: NDArray[Any] = column_or_1d(np.asarray(values))
+        column: AnyArray = column_or_1d(np.asarray(values))
         return np.asarray(column, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} of a ranker must be a vector of numbers: {error}") from error

@@ -13,6 +13,7 @@ from sklearn.utils import get_tags
 
 from .._base.sums import Array
 from .._base.together import anywhere, combined
+from .._base.types import AnyArray
 from .._base.weights import refuse_dates
 from .._data.blocks import exact, is_rounded
 from .._data.hold_out import strata_of_queries
@@ -80,7 +81,7 @@ class Relevances(Labels):
         return np.column_stack([others[:, 0], numbers, others[:, 1:]])
 
     @staticmethod
-    def check_weights(y: NDArray[Any], weight: NDArray[Any], name: str) -> None:
+    def check_weights(y: AnyArray, weight: AnyArray, name: str) -> None:
         """See Labels."""
         order = np.argsort(y[:, 1], kind="stable")
         query, of_row = y[order, 1], weight[order]
@@ -93,7 +94,7 @@ class Relevances(Labels):
             )
 
     @classmethod
-    def learn(cls, y: NDArray[Any], known: Self | None) -> tuple[Self, Array]:
+    def learn(cls, y: AnyArray, known: Self | None) -> tuple[Self, Array]:
         """See Labels."""
         labels = cls(y.ndim == 2 and y.shape[1] == 3)
         if known is not None and known.has_positions != labels.has_positions:
@@ -104,7 +105,7 @@ class Relevances(Labels):
             )
         return labels, labels._parts_first(y, "y")
 
-    def encode(self, y: NDArray[Any]) -> Array:
+    def encode(self, y: AnyArray) -> Array:
         """See Labels."""
         return self._parts_first(y, "y")
 
@@ -114,7 +115,7 @@ class Relevances(Labels):
         shape = np.shape(y)[1:]
         return self._parts_first(check_y_val(y, n_rows, numeric=True, shape=shape), "y_val")
 
-    def _parts_first(self, y: NDArray[Any], name: str) -> Array:
+    def _parts_first(self, y: AnyArray, name: str) -> Array:
         if y.ndim != 2 or y.shape[1] not in (2, 3):
             raise ValueError(f"{name} has shape {y.shape}; a ranker needs {COLUMNS}, or pass qid or group.")
         if y.shape[1] > self.n_parts:
@@ -132,11 +133,11 @@ class Relevances(Labels):
         """See Labels."""
         return np.empty((self.n_parts, 0))
 
-    def decode(self, encoded: Array) -> NDArray[Any]:
+    def decode(self, encoded: Array) -> AnyArray:
         """See Labels."""
         return np.ascontiguousarray(encoded.T)
 
-    def groups(self, encoded: Array) -> NDArray[Any]:
+    def groups(self, encoded: Array) -> AnyArray:
         """See Labels."""
         return np.asarray(encoded[1])
 
@@ -144,7 +145,7 @@ class Relevances(Labels):
         """See Labels: queries with and without documents of different relevance."""
         return strata_of_queries(encoded[0], encoded[1])
 
-    def check_partitions(self, groups: Sequence[tuple[int, NDArray[Any]]]) -> None:
+    def check_partitions(self, groups: Sequence[tuple[int, AnyArray]]) -> None:
         """See Labels."""
         if self.has_positions:
             raise ValueError("y has positions, whose biases depend on all rows; use AGBMRanker on one machine.")
@@ -181,14 +182,14 @@ class Relevances(Labels):
         return model.predict  # type: ignore[no-any-return]
 
 
-def _numbers(y: NDArray[Any], name: str) -> NDArray[np.float64]:
+def _numbers(y: AnyArray, name: str) -> NDArray[np.float64]:
     try:
         return np.asarray(y, dtype=np.float64)
     except ValueError as error:
         raise ValueError(f"{name} of a ranker must contain numbers: {error}.") from error
 
 
-def _of_whole_queries(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
+def _of_whole_queries(parts: Sequence[AnyArray]) -> AnyArray:
     """The distinct queries of all processes in ascending order, from those of each process."""
     queries = np.sort(np.concatenate(parts))
     divided = queries[1:][queries[1:] == queries[:-1]].tolist()
@@ -203,7 +204,7 @@ def ranks(estimator: Any) -> bool:
 
 
 def whole_queries(
-    y: NDArray[Any], strata: NDArray[np.intp], cv: Any, X: Any, groups: Any
+    y: AnyArray, strata: NDArray[np.intp], cv: Any, X: Any, groups: Any
 ) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
     """Training and test rows of a splitter or an iterable, none of which may divide a query; y are labels by column.
 

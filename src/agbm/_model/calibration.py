@@ -14,6 +14,7 @@ from scipy.sparse import issparse
 from sklearn.utils.validation import _check_y
 
 from .._base.sums import Array
+from .._base.types import AnyArray
 from .._base.weights import check_sample_weight
 from .._data.batches import blocks_of
 from .._data.blocks import Block, dense, gather
@@ -76,7 +77,7 @@ def measure_of(labels: Labels, loss: Loss) -> Nonconformity:
     return Residual(loss, traits.variance_power, *traits.label_range)
 
 
-def as_integers(weights: Sequence[NDArray[Any] | None], counts: bool) -> tuple[list[Integers | None], int]:
+def as_integers(weights: Sequence[AnyArray | None], counts: bool) -> tuple[list[Integers | None], int]:
     """Weights of rows as integers, and that of a row to predict: one repetition, or the largest relative weight."""
     given = [of for of in weights if of is not None]
     if not given:
@@ -94,7 +95,7 @@ class _Rows(NamedTuple):
 
     y: Array
     raw: Array
-    weight: NDArray[Any] | None
+    weight: AnyArray | None
     group: Array | None
     """The number of each row in the column of groups."""
 
@@ -149,7 +150,7 @@ def _read(model: FittedModel, given: Given, column: int | None, n_threads: int) 
     return _Rows(_encoded(model, gathered.y, raw.shape[-1]), raw, _weights(gathered.weight, raw), group)
 
 
-def _weights(given: Any, raw: Array) -> NDArray[Any] | None:
+def _weights(given: Any, raw: Array) -> AnyArray | None:
     return None if given is None else check_sample_weight(given, raw.T)
 
 

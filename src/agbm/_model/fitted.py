@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._base.sums import Array
+from .._base.types import AnyArray
 from .._core.ensemble import Ensemble, fold
 from .._core.learners import Model, WeightedSum
 from .._core.methods import Method
@@ -69,7 +70,7 @@ class FittedModel:
     seed: int
     held_out: bool
     """Whether validation rows were held out of the given rows."""
-    history: dict[str, NDArray[Any]]
+    history: dict[str, AnyArray]
     updates: Sequence[tuple[str, int]] = ()
     """For each update since the fit, its mode and the iteration that it began at."""
     calibration: Calibration | None = None
@@ -94,7 +95,7 @@ class FittedModel:
         return self.reader.n_features
 
     @property
-    def feature_names(self) -> NDArray[Any]:
+    def feature_names(self) -> AnyArray:
         """Names of the columns; missing if the table of fit had none, as scikit-learn's feature_names_in_ is."""
         if self.reader.names is None:
             raise AttributeError("the table that the model was fitted to has no column names")

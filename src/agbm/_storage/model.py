@@ -12,12 +12,12 @@ from collections.abc import Mapping, Sequence, Set
 from typing import Any, NamedTuple, cast
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils._param_validation import InvalidParameterError
 
 from .._base import _native, threads
 from .._base.identity import library_version
 from .._base.sums import Array
+from .._base.types import AnyArray
 from .._core.ensemble import Ensemble
 from .._core.learners import Model, WeightedSum
 from .._core.methods import AGBM, GBM, VAGBM, Fading, Method
@@ -193,7 +193,7 @@ def _parameters(estimator: Any) -> dict[str, Any]:
     return cast(dict[str, Any], parameters)
 
 
-def arrays_of(model: FittedModel) -> dict[str, NDArray[Any]]:
+def arrays_of(model: FittedModel) -> dict[str, AnyArray]:
     """The sections of a model, as its file has them."""
     folded = model.folded.value if isinstance(model.folded, Forest) else np.zeros(0)
     arrays = {**to_arrays(model.ensembles), "folded_value": np.asarray(folded, dtype=np.float64).ravel()}
@@ -348,7 +348,7 @@ def _restored_forest(reader: TableReader, stack: Stack, n_outputs: int, values: 
     return forest
 
 
-def _restored_history(best_iteration: int, stored: Stored) -> dict[str, NDArray[Any]]:
+def _restored_history(best_iteration: int, stored: Stored) -> dict[str, AnyArray]:
     columns = {name: stored.array(f"history.{name}", dtype) for name, dtype in _HISTORY.items()}
     if len({len(column) for column in columns.values()}) != 1 or not len(columns["iteration"]):
         raise ModelFileError("sizes: the sections of the history are empty or have different lengths")
@@ -359,7 +359,7 @@ def _restored_history(best_iteration: int, stored: Stored) -> dict[str, NDArray[
     return columns | {"restart": columns["restart"].astype(bool)} | _restored_scores(len(columns["iteration"]), stored)
 
 
-def _restored_scores(n_records: int, stored: Stored) -> dict[str, NDArray[Any]]:
+def _restored_scores(n_records: int, stored: Stored) -> dict[str, AnyArray]:
     if "scores" not in stored.description:
         return {}
     names = stored.entry("scores", list)
@@ -476,7 +476,7 @@ def _described_origin(version: str, data: RowDigest) -> dict[str, Any]:
     return {"version": version, **data.shape._asdict()}
 
 
-def _arrays_of_origin(data: RowDigest) -> dict[str, NDArray[Any]]:
+def _arrays_of_origin(data: RowDigest) -> dict[str, AnyArray]:
     """The sections with the sums of blocks and columns."""
     return {"origin.blocks": data.blocks, "origin.columns": data.columns}
 

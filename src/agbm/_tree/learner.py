@@ -15,6 +15,7 @@ from scipy.sparse import issparse
 
 from .._base import _native
 from .._base.sums import Array
+from .._base.types import AnyArray
 from .._base.weights import Weights
 from .._core.learners import DivergedError, Fit, Model, Newton, fit_of
 from .._core.ring import RingPart
@@ -284,7 +285,7 @@ class TreesOfIterations(ABC, Generic[F]):
         """The rows of the matrix by the numbers of training rows; None if they are the same."""
         return None if self._order is None else self._part.training_rows(self._order)
 
-    def _in_order(self, by_number: NDArray[Any]) -> NDArray[Any]:
+    def _in_order(self, by_number: AnyArray) -> AnyArray:
         """Values (..., row) in the order of vectors, from those in the order of the table."""
         if self._order is None:
             return by_number

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..._base.types import AnyArray
 from ..tables import column_names
 from .block import Labels, n_rows_of
 from .places import UNUSED
@@ -90,7 +90,7 @@ def _names(head: Any) -> list[Any] | None:
     return column_names(head) if hasattr(head, "columns") else None
 
 
-def _joined(noun: str, name: str, parts: Sequence[NDArray[Any] | None], n_rows: Sequence[int]) -> NDArray[Any] | None:
+def _joined(noun: str, name: str, parts: Sequence[AnyArray | None], n_rows: Sequence[int]) -> AnyArray | None:
     """The concatenated vectors of all blocks, or None if no block has one."""
     present = [part for part, n in zip(parts, n_rows, strict=True) if part is not None and n > 0]
     if not present:

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..._base.sums import Array
+from ..._base.types import AnyArray
 from ..._base.weights import Weights
 from ..._core.objective import LocalObjective
 from ..._core.ring import Ring, RingPart
@@ -28,7 +28,7 @@ class RowsHere:
     rows: Rows
     """The rows that are used, training rows first; X contains their indices instead of their features."""
     n_train: int
-    sample_weight: NDArray[Any] | None = None
+    sample_weight: AnyArray | None = None
     """The checked weight of every row, used or not, except for those of X_val; None if all are 1."""
     whole_weight: Array | None = None
     """The same in steps; see whole_weights."""
@@ -61,12 +61,12 @@ class RowsHere:
         following = self.rows.followed_by(validation, first + rows.X, rows.y, rows.start)
         return replace(self, n_rows=[*self.n_rows, *other.n_rows], rows=following)
 
-    def sample_weights(self) -> list[NDArray[Any] | None]:
+    def sample_weights(self) -> list[AnyArray | None]:
         """The weights of the rows of each block; None if all are 1."""
         whole = self.sample_weight
         return [None] * len(self.n_rows) if whole is None else list(self.places.cut(whole))
 
-    def whole_weights(self) -> list[NDArray[Any]]:
+    def whole_weights(self) -> list[AnyArray]:
         """The weights of the rows of each block in steps; those of X_val, which come last, are zero."""
         n_all = sum(self.n_rows)
         n_given = n_all - sum(rows.n for rows in self.rows.followers)
