@@ -75,7 +75,7 @@ def combined_lazily(make: Callable[[], T], merge: Callable[[T, T], T], finish: C
     raise _UnknownError(Contribution(make(), merge, finish))
 
 
-def evaluate(function: Callable[..., Any], *arguments: Any, known: Sequence[Any]) -> Outcome:
+def evaluate(function: Callable[..., Any], *arguments: object, known: Sequence[Any]) -> Outcome:
     """Call a function of the rows of this process, which are not all rows; `known` are the combined numbers so far."""
     outer, _here.known = _here.known, list(known)
     try:
@@ -115,7 +115,7 @@ def largest(x: AnyArray, initial: float = -np.inf) -> float:
     return float(combined(float(x.max(initial=initial)), max))
 
 
-def anywhere(x: Any) -> bool:
+def anywhere(x: ArrayLike) -> bool:
     """Whether something is true for a row of any process."""
     return bool(combined(bool(np.any(x)), max))
 

@@ -34,6 +34,15 @@ class DeviceArray(Protocol):
     def __dlpack__(self) -> object: ...
 
 
+class Matrix(Protocol):
+    """A checked matrix of numbers whose rows can be taken: an array, a sparse matrix, or one on a GPU."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+    def __getitem__(self, rows: Any, /) -> Any: ...
+
+
 Table: TypeAlias = "ArrayLike | SparseMatrix | ArrowTable | DeviceArray"
 """X as users pass it: rows of numbers, a table of pandas, polars or Arrow, a sparse matrix, an array on a GPU."""
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from .._base import _native
-from .._base.types import AnyArray
+from .._base.types import AnyArray, Matrix
 from .rows import VALIDATION, Rows
 
 MOST_BLOCKS = 1024
@@ -100,7 +100,7 @@ class RowDigest:
         """The digest of rows that have not been added yet."""
         return cls(shape, np.zeros(shape.n_blocks, np.uint64), np.zeros(shape.n_columns, np.uint64))
 
-    def add(self, first: int, X: Any, vectors: Sequence[Vector], n_threads: int) -> None:
+    def add(self, first: int, X: Matrix, vectors: Sequence[Vector], n_threads: int) -> None:
         """Add rows, of which the first has this number."""
         shift, place = self.shape.shift, self.shape.first_feature
         sums = self.blocks, self.columns, n_threads

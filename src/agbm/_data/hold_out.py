@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Sequence
 from functools import lru_cache
 from operator import add
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -240,12 +240,12 @@ def _hold_out_groups(groups: AnyArray, share: float, n_parts: int, classes: AnyA
     return parts._replace(piece=parts.piece[numbers])
 
 
-def seed_of(random_state: Any) -> int:
+def seed_of(random_state: int | np.random.RandomState | None) -> int:
     """The seed of a fit, for the validation split and everything else that is random."""
     return _seed_of_integer(random_state) if type(random_state) is int else _first_draw(random_state)
 
 
-def _first_draw(random_state: Any) -> int:
+def _first_draw(random_state: int | np.random.RandomState | None) -> int:
     return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._base.types import AnyArray
+from .._base.types import AnyArray, Table
 
 _NARROW, _WIDE = np.dtype(np.float32), np.dtype(np.float64)
 # Column types that become float64 in a data frame without float32, whatever their mixture.
@@ -18,7 +18,7 @@ _POLARS_NUMBERS = frozenset({
 })  # fmt: skip
 
 
-def plain_numbers(X: Any, n_columns: int, names: AnyArray | None) -> AnyArray | None:
+def plain_numbers(X: Table, n_columns: int, names: AnyArray | None) -> AnyArray | None:
     """X as the matrix that scikit-learn's checks return; None if they may do more than return it.
 
     This is for the usual tables: arrays of floats for a model without names of columns, and data frames that have

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_array, check_X_y
 from sklearn.utils.validation import _check_y, check_consistent_length, validate_data
 
-from .._base.types import AnyArray
+from .._base.types import AnyArray, Table, Values
 from .derivation import NO_DERIVATION, Derivation
 from .plain_tables import plain_numbers
 from .rows import RemoteMatrix, plain
@@ -54,7 +54,7 @@ class TableReader:
     """How dates and ordered categories become numbers."""
 
     @classmethod
-    def of_columns(cls, estimator: str, X: Any) -> TableReader:
+    def of_columns(cls, estimator: str, X: Table) -> TableReader:
         """A reader of tables with the columns of X, all of them numeric."""
         columns = _named_like(estimator)()
         validate_data(columns, X, skip_check_array=True)
@@ -95,11 +95,11 @@ class TableReader:
         """The columns that become numbers in a way of their own: dates and ordered categories."""
         return sorted([*self.derivation.dates, *self.derivation.ordered])
 
-    def check_columns(self, X: Any) -> None:
+    def check_columns(self, X: Table) -> None:
         """Raise ValueError if X has different columns."""
         validate_data(self.columns, X, reset=False, skip_check_array=True)
 
-    def numbers(self, X: Any) -> Any:
+    def numbers(self, X: Table) -> Any:
         """X as a matrix of numbers for the kernels, with codes for categories."""
         read = None if self.categories.of or self.derivation else plain_numbers(X, self.n_columns, self.names)
         return plain(_checked(X, "no_validation", self, False) if read is None else read)
@@ -131,7 +131,7 @@ def _checked_remote(X: RemoteMatrix, y: Any, columns: _Columns, numeric_y: bool)
     return _checked_columns(X, columns), y
 
 
-def _checked(X: Any, y: Any, reader: TableReader, numeric_y: bool) -> Any:
+def _checked(X: Table, y: Values, reader: TableReader, numeric_y: bool) -> Any:
     """X, or X and y, after scikit-learn's checks."""
     columns, categories, derivation = reader.columns, reader.categories, reader.derivation
     has_y = not (isinstance(y, str) and y == "no_validation")

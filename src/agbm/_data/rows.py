@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from scipy.sparse import issparse, vstack
 from sklearn.utils import check_array
 from sklearn.utils.multiclass import check_classification_targets
 
 from .._base.sums import Array
 from .._base.together import count, distinct
-from .._base.types import AnyArray
+from .._base.types import AnyArray, Matrix, Values
 from .._base.weights import Weights, refuse_dates, refuse_text
 from .._core.ring import Ring, RingPart
 
@@ -37,8 +37,8 @@ class Given(NamedTuple):
 
     X: Any
     y: Any
-    weight: Any = None
-    offset: Any = None
+    weight: Values | None = None
+    offset: Values | None = None
 
 
 class RowSet(NamedTuple):
@@ -65,15 +65,15 @@ class RemoteMatrix(ABC):
         return self.shape[0]
 
     @abstractmethod
-    def __getitem__(self, rows: Any) -> Self:
+    def __getitem__(self, rows: slice | AnyArray) -> Self:
         """The rows of a slice, or those with the given indices, in their order."""
 
     @abstractmethod
-    def followed_by(self, X: Any) -> Self:
+    def followed_by(self, X: Matrix) -> Self:
         """These rows followed by those of another matrix, which may be a NumPy array."""
 
     @abstractmethod
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> AnyArray:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> AnyArray:
         """A copy as a NumPy array."""
 
 
@@ -141,7 +141,7 @@ class Rows:
         weights = None if self.weights is None else self.weights[twice[: 2 * end - begin]]
         return RowsOnRing(Rows(X, cast(Array, y), weights, start, self.followers))
 
-    def followed_by(self, rows: RowSet, X: Any, y: Array, start: Array | None) -> Rows:
+    def followed_by(self, rows: RowSet, X: Matrix, y: Array, start: Array | None) -> Rows:
         """These rows followed by others."""
         return Rows(
             _stacked(self.X, X),
@@ -180,7 +180,7 @@ class RowsOnRing(NamedTuple):
         return Rows(X, cast(Array, y), weights, start, rows.followers)
 
 
-def _stacked(X: Any, following: Any) -> Any:
+def _stacked(X: Matrix, following: Matrix) -> Any:
     """The rows of a matrix, followed by those of another."""
     if issparse(X) or issparse(following):
         parts = [part if issparse(part) else np.asarray(part) for part in (X, following)]
@@ -190,7 +190,7 @@ def _stacked(X: Any, following: Any) -> Any:
     return np.concatenate([X, np.asarray(following)])
 
 
-def plain(X: Any) -> Any:
+def plain(X: Matrix) -> Any:
     """X, copied if the kernels do not support its layout: not aligned, or with strides of fractions of values."""
     if type(X) is not np.ndarray:
         return X if issparse(X) or isinstance(X, RemoteMatrix) else plain(np.asarray(X))
@@ -200,7 +200,7 @@ def plain(X: Any) -> Any:
     return np.ascontiguousarray(X)
 
 
-def check_y_val(y_val: Any, n_rows: int, numeric: bool, shape: tuple[int, ...]) -> AnyArray:
+def check_y_val(y_val: Values, n_rows: int, numeric: bool, shape: tuple[int, ...]) -> AnyArray:
     """Check the labels of validation rows; `shape` is the shape of the label of one row."""
     if numeric:
         refuse_dates(y_val, "y_val")

@@ -106,7 +106,7 @@ def joined(looks: Sequence[TextLook], first_rows: Sequence[int]) -> TextLook | N
     return TextLook(any(look.has_missing for look in looks), distinct, readings) if readings else None
 
 
-def is_missing(value: Any) -> bool:
+def is_missing(value: object) -> bool:
     """Whether a value is text that says that there is none."""
     return isinstance(value, str) and value.strip().lower() in _MISSING
 

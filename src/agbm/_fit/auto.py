@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from .._base.sums import exact_mean
 from .._core.methods import Method
@@ -61,7 +60,7 @@ L2_HESSIAN = 0.05
 # factor of L2_ROWS and of the share of the features that a node may not be split on.
 
 
-def _noise(loss: Any) -> float:
+def _noise(loss: object) -> float:
     """The variance of the gradient of a quantile relative to the median; the mean for a list, 1 for other losses."""
     levels = traits_of(loss).quantiles or (0.5,)
     return math.fsum(_variance(level) for level in levels) / len(levels)
@@ -71,7 +70,7 @@ def _variance(level: float) -> float:
     return 4.0 * level * (1.0 - level)
 
 
-def _scores_of_a_label(loss: Any) -> bool:
+def _scores_of_a_label(loss: object) -> bool:
     """Whether the loss has several scores for each label: quantiles, or the parameters of a distribution."""
     return traits_of(loss).several
 
@@ -148,7 +147,7 @@ def min_samples_leaf(given: int | str, n_rows: int, loss: Loss) -> int:
     return round(min(min(max(n_rows // leaves, fewest), most) / (root * math.sqrt(root)), max(n_rows, 1)))
 
 
-def _rows_of_scores(loss: Any) -> list[float]:
+def _rows_of_scores(loss: object) -> list[float]:
     """L2_ROWS for each score of a label, more for those of spreads and shapes; the first score of times is neither."""
     traits = traits_of(loss)
     if traits.l2 == "times":

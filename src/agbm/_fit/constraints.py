@@ -15,7 +15,7 @@ from .._data.tables import position_of
 from .._labels.base import Labels
 
 
-def monotone_outputs(given: Any, columns: Any, labels: Labels) -> NDArray[np.int8]:
+def monotone_outputs(given: object, columns: Any, labels: Labels) -> NDArray[np.int8]:
     """The monotonic constraints (output, column), from the parameter `monotonic_cst`.
 
     `columns` has n_features_in_ and, if the columns have names, feature_names_in_.

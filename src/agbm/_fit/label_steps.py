@@ -47,7 +47,7 @@ class LabelFacts(NamedTuple):
 class Begun(NamedTuple):
     """What is known about all rows of a member before the first iteration."""
 
-    start: Any
+    start: object
     """The start function: constants, or a model."""
     l2: float | list[float]
     train_weight: ExactSum

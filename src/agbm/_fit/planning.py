@@ -361,7 +361,7 @@ def _learns(loss: object) -> bool:
     return traits_of(loss).learns_from_labels
 
 
-def _with_threads(loss: Any, n_threads: int) -> Loss:
+def _with_threads(loss: Loss, n_threads: int) -> Loss:
     return cast(Loss, loss.with_threads(n_threads) if isinstance(loss, BuiltInLoss) else loss)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from .._base.identity import identity_of
 from .._base.sums import Array
-from .._base.types import AnyArray
+from .._base.types import AnyArray, Table, Values
 from .._base.weights import check_sample_weight
 from .._core.ring import RingPart
 from .._data.blocks import (
@@ -77,7 +77,9 @@ def prepared_table(
     return Run(plan, reader, labels, members, rows.watched, data)
 
 
-def check_table(request: Request, X: Any, y: Any, sample_weight: Any) -> tuple[TableReader, Any, AnyArray, Any]:
+def check_table(
+    request: Request, X: Table, y: Values, sample_weight: Values | None
+) -> tuple[TableReader, Any, AnyArray, Any]:
     """The reader of the table, and the checked X, y and weights."""
     y = dense(y)
     request.kind.check(y)

@@ -17,7 +17,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from .._base.sums import Array
 from .._base.together import distinct
-from .._base.types import AnyArray
+from .._base.types import AnyArray, Table, Values
 from .._base.weights import class_factors, refuse_dates, refuse_text
 from .._core.objective import Outputs, of_each_output
 from .._data.hold_out import strata_of_numbers
@@ -57,11 +57,11 @@ class Labels(ABC):
 
     @staticmethod
     @abstractmethod
-    def check(y: Any) -> None:
+    def check(y: Values) -> None:
         """Raise ValueError for invalid labels that scikit-learn's checks accept."""
 
     @staticmethod
-    def exact(y: Any, name: str = "y") -> Any:
+    def exact(y: Values, name: str = "y") -> Any:
         """Labels that scikit-learn's checks do not round; `name` is the argument."""
         return y
 
@@ -76,7 +76,9 @@ class Labels(ABC):
         return
 
     @staticmethod
-    def weights(class_weight: Any, y: AnyArray, sample_weight: AnyArray | None) -> Array | None:
+    def weights(
+        class_weight: Mapping[Any, float] | str | None, y: AnyArray, sample_weight: AnyArray | None
+    ) -> Array | None:
         """The weight of the class of each row; None if class_weight is None."""
         return None
 
@@ -93,14 +95,14 @@ class Labels(ABC):
         return self
 
     @abstractmethod
-    def encode_validation(self, y: Any, n_rows: int) -> Array:
+    def encode_validation(self, y: Values, n_rows: int) -> Array:
         """Labels of validation rows as numbers (output, row), or (row) if one_for_all_outputs."""
 
     @abstractmethod
     def decode(self, encoded: Array) -> AnyArray:
         """Encoded labels in the form in which they were passed."""
 
-    def encode_offset(self, offset: Any, n_rows: int, name: str = "offset") -> Array | None:
+    def encode_offset(self, offset: Values | None, n_rows: int, name: str = "offset") -> Array | None:
         """Offsets as scores (output, row). One per row applies to all outputs, unless the loss sees these together."""
         if offset is None:
             return None
@@ -149,7 +151,7 @@ class Labels(ABC):
         """The result of encode_validation for no rows."""
         return np.empty((0,) if self.one_for_all_outputs else (self.n_outputs, 0))
 
-    def check_monotone(self, given: Any) -> None:
+    def check_monotone(self, given: object) -> None:
         """Raise ValueError if predictions cannot be monotone; `given` is the parameter monotonic_cst."""
         return
 
@@ -170,7 +172,7 @@ class Labels(ABC):
             raise ValueError(f"{where}: the outputs are 0 to {self.n_outputs - 1}; got {some_of(unknown)}.")
         return [signs.get(name, 0) for name in names]
 
-    def start_scores(self, start: Any, loss: Loss, X: Any) -> Array:
+    def start_scores(self, start: object, loss: Loss, X: Table) -> Array:
         """The start function f^0 on the rows of X, as passed by the user: (output, row), or (output, 1) if constant."""
         if isinstance(start, np.ndarray):
             return start[:, np.newaxis]
@@ -192,7 +194,7 @@ class Labels(ABC):
         return np.ascontiguousarray(scores)
 
     @abstractmethod
-    def _raw_score_of(self, model: Any, loss: Loss) -> Callable[[Any], Any]:
+    def _raw_score_of(self, model: object, loss: Loss) -> Callable[[Any], Any]:
         """The function of an `init` model that returns raw scores, (row) or (row, output)."""
 
 
@@ -236,7 +238,7 @@ class Numbers(Labels):
         return replace(self, score_signs=signs), encoded.ravel()
 
     @staticmethod
-    def check(y: Any) -> None:
+    def check(y: Values) -> None:
         """See Labels."""
         refuse_dates(y, "y")
         refuse_text(y, "y", " For classes, use AGBMClassifier.")
@@ -258,7 +260,7 @@ class Numbers(Labels):
             raise ValueError(f"y has shape {y.shape}; its shape per row must be that of the model: {self.shape}.")
         return self._outputs_first(y)
 
-    def encode_validation(self, y: Any, n_rows: int) -> Array:
+    def encode_validation(self, y: Values, n_rows: int) -> Array:
         """See Labels."""
         return self._outputs_first(check_y_val(y, n_rows, numeric=True, shape=self.shape))
 
@@ -287,7 +289,7 @@ class Numbers(Labels):
             return np.asarray(loss.inverse_link(raw[0]))
         return np.stack([loss.inverse_link(scores) for scores in raw], axis=-1)
 
-    def check_monotone(self, given: Any) -> None:
+    def check_monotone(self, given: object) -> None:
         """See Labels."""
         if self.score_signs and not any(self.score_signs):
             raise ValueError(
@@ -299,7 +301,7 @@ class Numbers(Labels):
         """See Labels."""
         return self.score_signs or super().monotone_scores()
 
-    def _raw_score_of(self, model: Any, loss: Loss) -> Callable[[Any], Any]:
+    def _raw_score_of(self, model: object, loss: Loss) -> Callable[[Any], Any]:
         if not hasattr(model, "predict"):
             raise TypeError(f"init={model!r} has no method predict; use 'prior', 'zero' or a fitted regressor.")
         return lambda X: loss.link(np.asarray(model.predict(X), dtype=np.float64))
@@ -329,14 +331,14 @@ class Classes(Labels):
         return self.n_outputs > 1
 
     @staticmethod
-    def check(y: Any) -> None:
+    def check(y: Values) -> None:
         """See Labels."""
         labels = np.asarray(y)
         if labels.ndim == 1 and labels.dtype.kind in "OMm" and missing(labels).any():
             raise ValueError("y has missing labels (None, NaN, NaT or NA); remove these rows.")
 
     @staticmethod
-    def exact(y: Any, name: str = "y") -> Any:
+    def exact(y: Values, name: str = "y") -> Any:
         """See Labels: scikit-learn makes floats of the integers of pandas' own types."""
         kind: Any = getattr(y, "dtype", None)
         return (
@@ -359,7 +361,7 @@ class Classes(Labels):
 
     @staticmethod
     def weights(
-        class_weight: dict[Any, float] | str | None, y: AnyArray, sample_weight: AnyArray | None
+        class_weight: Mapping[Any, float] | str | None, y: AnyArray, sample_weight: AnyArray | None
     ) -> Array | None:
         """See Labels."""
         if class_weight is None:
@@ -370,7 +372,7 @@ class Classes(Labels):
             unknown = [label for label in class_weight if label not in set(labels)]
             if unknown:
                 raise ValueError(f"class_weight has weights for {unknown}, which are not in y; y has classes {labels}.")
-            values = list(class_weight.values())
+            values: list[float] = list(class_weight.values())
             if not all(isinstance(value, Real) and math.isfinite(value) and value >= 0.0 for value in values):
                 raise ValueError(f"class_weight={class_weight!r}: weights must be finite and not negative.")
         return class_factors(class_weight, codes, labels, sample_weight)
@@ -396,7 +398,7 @@ class Classes(Labels):
                 "with those of the fit; use mode='leaves' or mode='weights' with a positive old_weight."
             )
 
-    def encode_validation(self, y: Any, n_rows: int) -> Array:
+    def encode_validation(self, y: Values, n_rows: int) -> Array:
         """See Labels."""
         y = check_y_val(self.exact(y), n_rows, numeric=False, shape=())
         known = set(self.classes.tolist())
@@ -423,7 +425,7 @@ class Classes(Labels):
         loss = named_loss("classification", name)
         return loss if self.n_outputs == 1 else loss.for_classes(len(self.classes))  # type: ignore[no-any-return]
 
-    def check_monotone(self, given: Any) -> None:
+    def check_monotone(self, given: object) -> None:
         """See Labels."""
         if self.n_outputs > 1:
             raise ValueError(
@@ -479,7 +481,7 @@ class Classes(Labels):
         """The most probable class of each row."""
         return np.asarray(self.classes.take(raw.argmax(axis=0) if self.n_outputs > 1 else raw[0] > 0))
 
-    def _raw_score_of(self, model: Any, loss: Loss) -> Callable[[Any], Any]:
+    def _raw_score_of(self, model: object, loss: Loss) -> Callable[[Any], Any]:
         if not hasattr(model, "decision_function"):
             raise TypeError(
                 f"init={model!r} has no decision_function; use 'prior', 'zero' or a fitted classifier that has one."
@@ -497,10 +499,10 @@ class Classes(Labels):
 class StartScores:
     """Computes the scores of an `init` model for tables as passed by the user; None if `init` names a constant."""
 
-    init: Any
+    init: object
     labels: Labels
     loss: Loss
 
-    def __call__(self, X: Any) -> Array | None:
+    def __call__(self, X: Table) -> Array | None:
         """Scores (output, row)."""
         return None if isinstance(self.init, str) else self.labels.start_scores(self.init, self.loss, X)

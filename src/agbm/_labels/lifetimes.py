@@ -13,7 +13,7 @@ from sklearn.utils import get_tags
 
 from .._base.sums import Array
 from .._base.together import anywhere, distinct
-from .._base.types import AnyArray
+from .._base.types import AnyArray, Values
 from .._base.weights import refuse_dates, refuse_text
 from .._data.rows import check_y_val, some_of
 from .._data.tables import column_names
@@ -68,7 +68,7 @@ class Lifetimes(Labels):
         return replace(self, signs=traits.score_signs or (-1 if traits.prediction == "minus_first" else 1,)), encoded
 
     @staticmethod
-    def check(y: Any) -> None:
+    def check(y: Values) -> None:
         """See Labels."""
         refuse_dates(y, "y")
         refuse_text(y, "y")
@@ -133,7 +133,7 @@ class Lifetimes(Labels):
         """See Labels."""
         return self.signs
 
-    def _raw_score_of(self, model: Any, loss: Loss) -> Callable[[Any], Any]:
+    def _raw_score_of(self, model: object, loss: Loss) -> Callable[[Any], Any]:
         if not hasattr(model, "predict"):
             raise TypeError(f"init={model!r} has no method predict; use 'prior', 'zero' or a fitted model of risks.")
         return lambda X: loss.link(np.asarray(model.predict(X), dtype=np.float64))
@@ -231,7 +231,7 @@ def _of_fields(y: AnyArray, name: str) -> Array:
     return _columns(y[times[0]], y[events[0]], name)
 
 
-def _columns(time: Any, event: Any, name: str) -> Array:
+def _columns(time: Values, event: Values, name: str) -> Array:
     time, event = np.asarray(time), np.asarray(event)
     if time.ndim != 1 or event.shape != time.shape:
         raise ValueError(
@@ -245,7 +245,7 @@ def _columns(time: Any, event: Any, name: str) -> Array:
     return np.column_stack([times, events])
 
 
-def _numbers(column: Any, name: str, rule: str) -> Array:
+def _numbers(column: object, name: str, rule: str) -> Array:
     """A column of labels as floats; `rule` says what they must be."""
     refuse_dates(column, name)
     array = np.asarray(column)
@@ -257,7 +257,7 @@ def _numbers(column: Any, name: str, rule: str) -> Array:
         raise ValueError(f"{name}: {rule}: {error}.") from error
 
 
-def _of_bounds(lower: Any, upper: Any, name: str) -> Array:
+def _of_bounds(lower: Values, upper: Values, name: str) -> Array:
     low, high = (_numbers(bounds, name, "bounds of times must be numbers") for bounds in (lower, upper))
     low = np.where(np.isnan(low) | np.isneginf(low), 0.0, low)
     has_upper = ~(np.isnan(high) | np.isposinf(high))
@@ -266,6 +266,6 @@ def _of_bounds(lower: Any, upper: Any, name: str) -> Array:
     return np.column_stack([low, np.where(has_upper, high, 0.0), has_upper])
 
 
-def is_survival(estimator: Any) -> bool:
+def is_survival(estimator: object) -> bool:
     """Whether an estimator is one of survival analysis; like is_classifier of scikit-learn."""
     return bool(get_tags(estimator).estimator_type == SURVIVAL)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from .._base.sums import Array
 from .._base.together import anywhere, largest, smallest
-from .._base.types import AnyArray
+from .._base.types import AnyArray, Values
 from .._base.weights import refuse_dates, refuse_text
 from .._data.blocks import dense
 from .._data.rows import check_y_val, some_of
@@ -25,7 +25,7 @@ SHARES = "share", "shares_of_classes"
 """Kinds of labels that are probabilities."""
 
 
-def kind_of(kind: type[Labels], y: Any, loss: Any) -> type[Labels]:
+def kind_of(kind: type[Labels], y: Values, loss: Any) -> type[Labels]:
     """The kind of the labels y of an estimator whose usual labels are `kind`; `loss` is its parameter.
 
     The loss decides between probabilities of classes and sets of labels, since a matrix of 0 and 1 may be both.
@@ -79,7 +79,7 @@ class LabelSets(Labels):
         return self.n_labels
 
     @staticmethod
-    def check(y: Any) -> None:
+    def check(y: Values) -> None:
         """See Labels."""
 
     @classmethod
@@ -94,7 +94,9 @@ class LabelSets(Labels):
         return labels, labels._labels_first(y, "y")
 
     @staticmethod
-    def weights(class_weight: Any, y: AnyArray, sample_weight: AnyArray | None) -> Array | None:
+    def weights(
+        class_weight: Mapping[Any, float] | str | None, y: AnyArray, sample_weight: AnyArray | None
+    ) -> Array | None:
         """See Labels."""
         _no_weights(class_weight, "several labels per row")
         return None
@@ -105,7 +107,7 @@ class LabelSets(Labels):
             raise ValueError(f"y has shape {y.shape}; the model has {self.n_labels} labels per row.")
         return self._labels_first(y, "y")
 
-    def encode_validation(self, y: Any, n_rows: int) -> Array:
+    def encode_validation(self, y: Values, n_rows: int) -> Array:
         """See Labels."""
         return self._labels_first(check_y_val(dense(y), n_rows, numeric=True, shape=(self.n_labels,)), "y_val")
 
@@ -141,7 +143,7 @@ class LabelSets(Labels):
         """A matrix (row, label) of 0 and 1: the labels that are more probable than not."""
         return np.ascontiguousarray((raw > 0.0).T).astype(np.int64)
 
-    def _raw_score_of(self, model: Any, loss: Loss) -> Callable[[Any], Any]:
+    def _raw_score_of(self, model: object, loss: Loss) -> Callable[[Any], Any]:
         if not hasattr(model, "decision_function"):
             raise TypeError(
                 f"init={model!r} has no decision_function; use 'prior', 'zero' or a fitted classifier that has one."
@@ -156,7 +158,7 @@ class SoftClasses(Classes):
     numeric = True
 
     @staticmethod
-    def check(y: Any) -> None:
+    def check(y: Values) -> None:
         """See Labels."""
         refuse_dates(y, "y")
         refuse_text(y, "y", " With loss='cross_entropy', it has probabilities; for classes, use loss='log_loss'.")
@@ -174,7 +176,9 @@ class SoftClasses(Classes):
         return labels, labels._probabilities(y, "y")
 
     @staticmethod
-    def weights(class_weight: Any, y: AnyArray, sample_weight: AnyArray | None) -> Array | None:
+    def weights(
+        class_weight: Mapping[Any, float] | str | None, y: AnyArray, sample_weight: AnyArray | None
+    ) -> Array | None:
         """See Labels."""
         _no_weights(class_weight, "probabilities of classes")
         return None
@@ -244,7 +248,7 @@ class SoftClasses(Classes):
             )
 
 
-def _no_weights(class_weight: Any, what: str) -> None:
+def _no_weights(class_weight: Mapping[Any, float] | str | None, what: str) -> None:
     if class_weight is not None:
         raise ValueError(
             f"class_weight={class_weight!r} needs one class per row; y has {what}. Use class_weight=None, and "

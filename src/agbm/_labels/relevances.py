@@ -13,7 +13,7 @@ from sklearn.utils import get_tags
 
 from .._base.sums import Array
 from .._base.together import anywhere, combined
-from .._base.types import AnyArray
+from .._base.types import AnyArray, Table, Values
 from .._base.weights import refuse_dates
 from .._data.blocks import exact, is_rounded
 from .._data.hold_out import strata_of_queries
@@ -57,12 +57,12 @@ class Relevances(Labels):
         return 3 if self.has_positions else 2
 
     @staticmethod
-    def check(y: Any) -> None:
+    def check(y: Values) -> None:
         """See Labels."""
         refuse_dates(y, "y")
 
     @staticmethod
-    def exact(y: Any, name: str = "y") -> Any:
+    def exact(y: Values, name: str = "y") -> Any:
         """See Labels. Queries that are text, or integers that float64 would round, are numbered in ascending order."""
         labels = exact(y)
         if labels.ndim != 2 or labels.shape[1] not in (2, 3):  # refused later
@@ -176,7 +176,7 @@ class Relevances(Labels):
         """Scores, by which the documents of a query are sorted."""
         return np.asarray(raw[0])
 
-    def _raw_score_of(self, model: Any, loss: Loss) -> Callable[[Any], Any]:
+    def _raw_score_of(self, model: object, loss: Loss) -> Callable[[Any], Any]:
         if not hasattr(model, "predict"):
             raise TypeError(f"init={model!r} has no method predict; use 'prior', 'zero' or a fitted model.")
         return model.predict  # type: ignore[no-any-return]
@@ -198,13 +198,13 @@ def _of_whole_queries(parts: Sequence[AnyArray]) -> AnyArray:
     return queries
 
 
-def ranks(estimator: Any) -> bool:
+def ranks(estimator: object) -> bool:
     """Whether an estimator is a ranker; like is_classifier of scikit-learn."""
     return bool(get_tags(estimator).estimator_type == RANKER)
 
 
 def whole_queries(
-    y: AnyArray, strata: NDArray[np.intp], cv: Any, X: Any, groups: Any
+    y: AnyArray, strata: NDArray[np.intp], cv: object, X: Table, groups: Values | None
 ) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
     """Training and test rows of a splitter or an iterable, none of which may divide a query; y are labels by column.
 

@@ -299,7 +299,7 @@ def _given_bins(rows: _Rows, edges: Sequence[float]) -> list[Piece]:
     ]
 
 
-def _checked(bins: Any) -> int | tuple[float, ...]:
+def _checked(bins: object) -> int | tuple[float, ...]:
     if isinstance(bins, int | np.integer) and not isinstance(bins, bool):
         if 2 <= bins <= MOST_BINS:
             return int(bins)

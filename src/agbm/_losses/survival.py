@@ -435,7 +435,7 @@ def _log_hazards(f: Array) -> Array:
     return np.asarray(f[0] + f[1:])
 
 
-def _checked_intervals(intervals: Any) -> int | tuple[float, ...]:
+def _checked_intervals(intervals: object) -> int | tuple[float, ...]:
     if isinstance(intervals, int | np.integer) and not isinstance(intervals, bool):
         if 1 <= intervals <= MOST_INTERVALS:
             return int(intervals)

@@ -12,10 +12,10 @@ import os
 import struct
 import zlib
 from collections.abc import Mapping
-from typing import Any, NoReturn
+from typing import Any, BinaryIO, NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from .._base import _native
 from .._base.types import AnyArray
@@ -55,7 +55,7 @@ class Stored:
         self.description = description
         self._arrays = arrays
 
-    def array(self, name: str, dtype: Any) -> AnyArray:
+    def array(self, name: str, dtype: DTypeLike) -> AnyArray:
         """The array of a section; raises ModelFileError if it is missing or has another type."""
         found = self._arrays.get(name)
         if found is None:
@@ -119,7 +119,7 @@ def _to_json(kind: str, description: Mapping[str, Any]) -> NDArray[np.uint8]:
     return np.frombuffer(content, np.uint8)
 
 
-def _write_sections(file: Any, sections: Mapping[str, AnyArray]) -> None:
+def _write_sections(file: BinaryIO, sections: Mapping[str, AnyArray]) -> None:
     numbers = {dtype: number for number, dtype in _TYPES.items()}
     end = _HEADER.size + len(sections) * _ENTRY.size
     entries, contents = [], []
@@ -185,7 +185,7 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not a JSON number")
 
 
-def shortened(value: Any) -> str:
+def shortened(value: object) -> str:
     """A value as text for an error message, shortened if it is long."""
     if isinstance(value, int) and value.bit_length() > 200:  # Python refuses to print very large integers
         return "a very large number"

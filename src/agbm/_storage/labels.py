@@ -57,7 +57,7 @@ def n_per_row(labels: Labels) -> int:
     return labels.shape[0] if isinstance(labels, Numbers) and labels.shape else 1
 
 
-def restored(estimator: Any, loss: BuiltInLoss, stored: Stored) -> Labels:
+def restored(estimator: object, loss: BuiltInLoss, stored: Stored) -> Labels:
     """The labels in a file; the loss shows whether they are probabilities."""
     classifies = is_classifier(estimator)
     if ranks(estimator):

@@ -176,7 +176,7 @@ def description_of(saved: Saved) -> dict[str, Any]:
     return described | stored_labels.described(model.labels)
 
 
-def _checked_notes(notes: Any) -> dict[str, str]:
+def _checked_notes(notes: object) -> dict[str, str]:
     if not isinstance(notes, dict) or not all(isinstance(text, str) for pair in notes.items() for text in pair):
         raise TypeError(f"notes_={notes!r} must be a dict of str to str; convert other values to str.")
     return notes
@@ -272,7 +272,7 @@ def _checked_parameters(estimator: Any, encoded: Mapping[str, Any]) -> dict[str,
     return parameters
 
 
-def _fitted_parameters(estimator: Any, encoded: Mapping[str, Any]) -> dict[str, Any]:
+def _fitted_parameters(estimator: object, encoded: Mapping[str, Any]) -> dict[str, Any]:
     parameters = _with_defaults(Settings.of(type(estimator)()).shaping(), encoded)
     if not isinstance(parameters["method"], Method):
         raise ModelFileError("fitted_parameters: method must be a method")
@@ -417,7 +417,7 @@ def _decode_all(encoded: Mapping[str, Any]) -> dict[str, Any]:
     return {name: _decode(value) for name, value in encoded.items()}
 
 
-def _decode(encoded: Any) -> Any:
+def _decode(encoded: object) -> Any:
     if isinstance(encoded, list):
         return [_decode(entry) for entry in encoded]
     if isinstance(encoded, int) and not -(1 << 63) <= encoded < 1 << 64:
@@ -453,7 +453,7 @@ def _loss(name: str, made_of: Mapping[str, Any]) -> BuiltInLoss:
         raise ModelFileError(f"loss: {error}") from error
 
 
-def _is_simple(value: Any) -> bool:
+def _is_simple(value: object) -> bool:
     """Whether a value is a number, or a list of numbers, or of such lists."""
     return all(map(_is_simple, value)) if isinstance(value, list) else type(value) in (int, float)
 

@@ -92,7 +92,7 @@ def _pieces(section: str, content: bytes, edges: list[int], large: NDArray[np.bo
         raise ModelFileError(f"{section}: a text is not valid UTF-8: {error}") from error
 
 
-def _kind(value: Any, what: str) -> Kind:
+def _kind(value: object, what: str) -> Kind:
     kind = _KINDS.get(type(value))
     if kind is None:
         raise ValueError(

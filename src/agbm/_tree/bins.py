@@ -13,7 +13,7 @@ from scipy.sparse import issparse
 
 from .._base import _native
 from .._base.sums import Array, exact_sum, step_of_sums
-from .._base.types import AnyArray
+from .._base.types import AnyArray, Matrix
 from .._base.weights import Weights
 from .forest import Forest
 
@@ -69,7 +69,7 @@ class Bins:
     @classmethod
     def from_data(
         cls,
-        X: Any,
+        X: Matrix,
         max_bins: int,
         weights: Weights | None = None,
         n_categories: NDArray[np.intp] | None = None,
@@ -399,7 +399,7 @@ def _column_blocks(X: Any, rows: NDArray[np.int64] | None) -> Iterator[AnyArray]
 
 
 def _weighted_thresholds(
-    X: Any, rows: NDArray[np.int64] | None, max_bins: int, weights: Weights
+    X: Matrix, rows: NDArray[np.int64] | None, max_bins: int, weights: Weights
 ) -> tuple[Array, NDArray[np.int32]]:
     whole = (weights if rows is None else weights[rows]).in_steps
     blocks = _column_blocks(X, rows)
@@ -412,7 +412,7 @@ def _joined(thresholds: list[Array]) -> tuple[Array, NDArray[np.int32]]:
 
 
 def _sparse_thresholds(
-    X: Any, rows: NDArray[np.int64] | None, max_bins: int, weights: Weights | None, n_threads: int
+    X: Matrix, rows: NDArray[np.int64] | None, max_bins: int, weights: Weights | None, n_threads: int
 ) -> tuple[Array, NDArray[np.int32]]:
     columns = _without_repeats(X if rows is None else X[rows]).tocsc()
     start = columns.indptr.astype(np.int64, copy=False)

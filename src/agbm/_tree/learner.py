@@ -15,7 +15,7 @@ from scipy.sparse import issparse
 
 from .._base import _native
 from .._base.sums import Array
-from .._base.types import AnyArray
+from .._base.types import AnyArray, Matrix
 from .._base.weights import Weights
 from .._core.learners import DivergedError, Fit, Model, Newton, fit_of
 from .._core.ring import RingPart
@@ -73,7 +73,7 @@ class TreeLearner:
         """What is drawn for every tree."""
         return Shares(self.subsample, self.colsample_bytree, self.colsample_bynode, self.seed)
 
-    def bind(self, X: Any, n_train: int, weights: Weights | None, residual: Array) -> TreeFitter:
+    def bind(self, X: Matrix, n_train: int, weights: Weights | None, residual: Array) -> TreeFitter:
         """See Learner."""
         return BinnedTable(self, X, n_train, weights).bind(self, RingPart(n_train), weights, residual)
 
@@ -161,7 +161,7 @@ class TableBins:
     """
 
     def __init__(
-        self, learner: TreeLearner, X: Any, n_given: int, weights: Weights | None,
+        self, learner: TreeLearner, X: Matrix, n_given: int, weights: Weights | None,
         order: NDArray[np.intp] | None = None,
     ) -> None:  # fmt: skip
         """X has n_given rows that members train on or hold out, with these weights, and then others.
@@ -381,7 +381,9 @@ class TreeFitter(TreesOfIterations[Array]):
 class TableFitter(TreeFitter):
     """Trees bound to the rows of a table."""
 
-    def __init__(self, learner: TreeLearner, coded: CodedRows, part: RingPart, weights: Weights | None, X: Any) -> None:
+    def __init__(
+        self, learner: TreeLearner, coded: CodedRows, part: RingPart, weights: Weights | None, X: Matrix
+    ) -> None:
         """X has the rows in the order of their numbers."""
         super().__init__(learner, coded, part, weights)
         self._X = X

@@ -232,7 +232,7 @@ def whole_weights(weights: Array, largest: float) -> Integers:
     return np.rint(weights / largest * WEIGHT_UNITS).astype(np.int64)
 
 
-def exact_coverage(coverage: Any) -> Fraction:
+def exact_coverage(coverage: object) -> Fraction:
     """The coverage as the fraction that its user means: 0.9 is nine tenths, not the nearest double."""
     valid = isinstance(coverage, Real) and not isinstance(coverage, bool) and 0.0 < float(coverage) < 1.0
     found = Fraction(str(coverage)).limit_denominator(10**9) if valid else Fraction(0)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from .._base.sums import Array
-from .._losses import Loss, exp, log, traits_of
+from .._losses import exp, log, traits_of
 from .conformal import ROUNDING, Nonconformity, covering_score, largest_score
 
 _LEAST_TAIL = math.log(np.finfo(np.float64).tiny)
@@ -29,7 +29,7 @@ class NestedQuantiles:
     the interval that the label is a bound of, linear between two intervals, less that of the outermost one.
     """
 
-    loss: Loss
+    loss: Any
 
     @property
     def n_scores(self) -> int:

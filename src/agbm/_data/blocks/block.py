@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.sparse import issparse
 
-from ..._base.types import AnyArray
+from ..._base.types import AnyArray, Table, Values
 from ..derivation import has_more_than_numbers
 from ..tables import as_table
 
@@ -18,10 +18,10 @@ MOST_EXACT = 2**53
 class Block(NamedTuple):
     """Some of the rows as the source returns them, with labels, weights and offsets if the source has them."""
 
-    X: Any
-    y: Any = None
-    weight: Any = None
-    offset: Any = None
+    X: Table
+    y: Values | None = None
+    weight: Values | None = None
+    offset: Values | None = None
 
 
 class Labels(NamedTuple):

@@ -90,7 +90,7 @@ class Labelled(Protocol):
     def numbers(self) -> Sequence[int]:
         """The number of the first block of each process."""
 
-    def step(self, function: Callable[..., Any], *arguments: Any, each: Sequence[Any] | None = None) -> Any:
+    def step(self, function: Callable[..., Any], *arguments: object, each: Sequence[Any] | None = None) -> Any:
         """The rows after a step, and a list of what each process has found.
 
         The step is function(rows of a process, its own argument of `each` if there is one, *arguments), which returns
@@ -98,7 +98,7 @@ class Labelled(Protocol):
         """
 
     def over(
-        self, function: Callable[..., Any], arguments_of: Callable[..., Sequence[tuple[Any, ...]]], *common: Any,
+        self, function: Callable[..., Any], arguments_of: Callable[..., Sequence[tuple[Any, ...]]], *common: object,
         each: Sequence[Any] | None = None,
     ) -> list[Any]:  # fmt: skip
         """A pass over blocks: the results of function(block, *its arguments, *common).
@@ -122,13 +122,13 @@ class LocalLabelled:
         self.n_rows = n_rows
         self.numbers: Sequence[int] = (0,)
 
-    def step(self, function: Callable[..., Any], *arguments: Any, each: Sequence[Any] | None = None) -> Any:
+    def step(self, function: Callable[..., Any], *arguments: object, each: Sequence[Any] | None = None) -> Any:
         """See Labelled."""
         here, found = function(self.here, *([] if each is None else each), *arguments)
         return LocalLabelled(self.blocks, here, self.n_rows), [found]
 
     def over(
-        self, function: Callable[..., Any], arguments_of: Callable[..., Sequence[tuple[Any, ...]]], *common: Any,
+        self, function: Callable[..., Any], arguments_of: Callable[..., Sequence[tuple[Any, ...]]], *common: object,
         each: Sequence[Any] | None = None,
     ) -> list[Any]:  # fmt: skip
         """See Labelled."""

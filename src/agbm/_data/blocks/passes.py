@@ -57,7 +57,7 @@ class BlockTable:
     """Number of training rows per process."""
 
     def look(
-        self, categorical_features: Any, step: float, known: Categories | None = None,
+        self, categorical_features: object, step: float, known: Categories | None = None,
         derivation: Derivation = NO_DERIVATION,
     ) -> Looked:  # fmt: skip
         """Pass 1. `step` is that of the weights of the training rows; `known` comes from an earlier fit."""
@@ -234,7 +234,7 @@ def look(
     sample: NDArray[np.intp],
     of_sample: Weights | None,
     weights: tuple[AnyArray, AnyArray],
-    categorical_features: Any,
+    categorical_features: object,
     exactly: bool,
     derivation: Derivation,
 ) -> Look:

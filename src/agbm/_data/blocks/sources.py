@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from ..._base.types import Table, Values
 from .block import Block, Labels, labels_of, n_rows_of
 from .recognition import Seen, changed_error
 
@@ -85,7 +86,7 @@ class OneTable:
 
     noun = "table"
 
-    def __init__(self, X: Any, y: Any) -> None:
+    def __init__(self, X: Table, y: Values | None) -> None:
         self._block = Block(X, y)
 
     def labels(self) -> list[Labels]:
