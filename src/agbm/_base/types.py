@@ -16,7 +16,8 @@ class SparseMatrix(Protocol):
     @property
     def shape(self) -> tuple[int, ...]: ...
 
-    def tocsr(self) -> Any: ...
+    def tocsr(self) -> Any:
+        """The same matrix in compressed sparse row format."""
 
 
 class ArrowTable(Protocol):

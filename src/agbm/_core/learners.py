@@ -182,7 +182,6 @@ class RegressorLearner:
         return self._weight_argument is not None
 
     def bind(self, X: Matrix, n_train: int, weights: Weights | None, residual: Array) -> RegressorFitter:
-        """See Learner."""
         if weights is not None and not self.takes_weights:
             warnings.warn(
                 f"learner={self._regressor!r} takes no sample_weight: the loss is weighted, its fits are not.",
@@ -192,7 +191,6 @@ class RegressorLearner:
         return RegressorFitter(self, X, n_train, None if weights is None else weights.total)
 
     def combine(self, models: Sequence[Model], weights: Sequence[Array]) -> Model:
-        """See Learner."""
         return WeightedSum(list(models), list(weights), self._n_outputs)
 
     def random(self, iteration: int) -> np.random.RandomState:
@@ -224,22 +222,18 @@ class RegressorFitter:
         self._iteration = 0
 
     def skip(self) -> None:
-        """See Fitter."""
         self._iteration += 1
 
     def fit(self, r: Array, newton: Newton[Array] | None) -> Fit[Array]:
-        """See Fitter."""
         return self._fit(r, newton, self._random())
 
     def fit_pair(
         self, r: Array, c: Array, newton: Newton[Array] | None, *, second: bool
     ) -> tuple[Fit[Array], Fit[Array] | None]:
-        """See Fitter."""
         random = self._random()
         return self._fit(r, newton, random), self._fit(c, newton, random) if second else None
 
     def values(self, model: Model) -> Sequence[Array]:
-        """See Fitter."""
         return list(model.predict(self._X, 1))
 
     def _random(self) -> np.random.RandomState:

@@ -33,7 +33,7 @@ class LabelFacts(NamedTuple):
 
     kind: type[Labels]
     learned: Loss | None
-    """See Request."""
+    """The loss with what it learned from the labels; None if it learns nothing."""
     labels: Labels
     units: Units
     no_weights: Weights | None
@@ -54,7 +54,7 @@ class Begun(NamedTuple):
     validation_weight: ExactSum
     quantiles: tuple[float, ...]
     weight_step: float | None
-    """See whole_weights; None if training rows have no weights."""
+    """The unit of integer weights, as for `whole_weights`; None if training rows have no weights."""
     counts_rows: bool
     newton: bool
     """Whether learners make Newton steps with hessians that vary."""

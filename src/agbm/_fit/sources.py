@@ -156,7 +156,6 @@ class LocalRows:
     def blocks_of(
         self, X: Table, y: Values | None, sample_weight: Values | None, offset: Values | None
     ) -> tuple[Blocks, Any, Any, Any] | None:
-        """See RowSource."""
         return blocks_of(X, y, sample_weight, offset)
 
     def labelled(
@@ -167,12 +166,10 @@ class LocalRows:
         offset: Values | None,
         name_of_y: str = "y",
     ) -> tuple[Gathered, Labelled]:
-        """See RowSource."""
         given = gather(cast(LocalBlocks, blocks), y, sample_weight, offset, name_of_y)
         return given, LocalLabelled(blocks, given, given.n_rows)
 
     def bind(self, rows: BlockRows, learner: TreeLearner) -> tuple[Objective[Array], Fitter[Array]]:
-        """See RowSource."""
         local, coded = rows.objective, rows.shared.coded(rows.reader, learner.n_threads)
         return local, TreeFitter(learner, coded, rows.part, local.train_weights)
 

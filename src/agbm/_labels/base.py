@@ -212,12 +212,10 @@ class Numbers(Labels):
 
     @property
     def n_outputs(self) -> int:
-        """See Labels."""
         return len(self.score_signs) or (self.shape[0] if self.shape else 1)
 
     @property
     def one_for_all_outputs(self) -> bool:
-        """See Labels."""
         return bool(self.score_signs)
 
     @property
@@ -226,7 +224,6 @@ class Numbers(Labels):
         return not self.shape and not self.score_signs
 
     def scored_by(self, loss: Loss, encoded: Array) -> tuple[Labels, Array]:
-        """See Labels."""
         signs = traits_of(loss).score_signs
         if not signs:
             return self, encoded
@@ -239,13 +236,11 @@ class Numbers(Labels):
 
     @staticmethod
     def check(y: Values) -> None:
-        """See Labels."""
         refuse_dates(y, "y")
         refuse_text(y, "y", " For classes, use AGBMClassifier.")
 
     @classmethod
     def learn(cls, y: AnyArray, known: Self | None) -> tuple[Self, Array]:
-        """See Labels."""
         if known is not None and known.shape != y.shape[1:]:
             raise ValueError(
                 f"y has shape {y.shape}; with warm_start=True it must have the same shape per row as in the previous "
@@ -255,17 +250,14 @@ class Numbers(Labels):
         return labels, labels._outputs_first(y)
 
     def encode(self, y: AnyArray) -> Array:
-        """See Labels."""
         if self.shape != y.shape[1:]:
             raise ValueError(f"y has shape {y.shape}; its shape per row must be that of the model: {self.shape}.")
         return self._outputs_first(y)
 
     def encode_validation(self, y: Values, n_rows: int) -> Array:
-        """See Labels."""
         return self._outputs_first(check_y_val(y, n_rows, numeric=True, shape=self.shape))
 
     def decode(self, encoded: Array) -> AnyArray:
-        """See Labels."""
         return encoded.T if self.shape else encoded.ravel()
 
     def _outputs_first(self, y: AnyArray) -> Array:
@@ -273,11 +265,9 @@ class Numbers(Labels):
         return numbers.ravel() if self.score_signs else np.ascontiguousarray(numbers.reshape(len(y), -1).T)
 
     def loss_of(self, name: str) -> Loss:
-        """See Labels."""
         return named_loss("regression", name)  # type: ignore[no-any-return]
 
     def check_loss(self, loss: Loss) -> None:
-        """See Labels."""
         if traits_of(loss).labels == "times":
             raise ValueError(f"loss={loss!r} is for censored times; use AGBMSurvival.")
 
@@ -290,7 +280,6 @@ class Numbers(Labels):
         return np.stack([loss.inverse_link(scores) for scores in raw], axis=-1)
 
     def check_monotone(self, given: object) -> None:
-        """See Labels."""
         if self.score_signs and not any(self.score_signs):
             raise ValueError(
                 f"monotonic_cst={given!r}: the mean of a histogram is not monotone in its scores; use another "
@@ -298,7 +287,6 @@ class Numbers(Labels):
             )
 
     def monotone_scores(self) -> tuple[int, ...]:
-        """See Labels."""
         return self.score_signs or super().monotone_scores()
 
     def _raw_score_of(self, model: object, loss: Loss) -> Callable[[Any], Any]:
@@ -322,24 +310,21 @@ class Classes(Labels):
 
     @property
     def n_outputs(self) -> int:
-        """See Labels."""
         return 1 if len(self.classes) == 2 else len(self.classes)
 
     @property
     def one_for_all_outputs(self) -> bool:
-        """See Labels."""
         return self.n_outputs > 1
 
     @staticmethod
     def check(y: Values) -> None:
-        """See Labels."""
         labels = np.asarray(y)
         if labels.ndim == 1 and labels.dtype.kind in "OMm" and missing(labels).any():
             raise ValueError("y has missing labels (None, NaN, NaT or NA); remove these rows.")
 
     @staticmethod
     def exact(y: Values, name: str = "y") -> Any:
-        """See Labels: scikit-learn makes floats of the integers of pandas' own types."""
+        """Labels with integers of pandas' own types as NumPy's, since scikit-learn would convert them to floats."""
         kind: Any = getattr(y, "dtype", None)
         return (
             np.asarray(y, kind.numpy_dtype) if getattr(kind, "kind", "") in "iu" and hasattr(kind, "numpy_dtype") else y
@@ -347,7 +332,6 @@ class Classes(Labels):
 
     @classmethod
     def learn(cls, y: AnyArray, known: Self | None) -> tuple[Self, Array]:
-        """See Labels."""
         classes, codes = classes_of(y)
         if len(classes) < 2:
             raise ValueError(f"y has only one class ({classes.tolist()[0]!r}); a classifier needs at least two.")
@@ -363,7 +347,6 @@ class Classes(Labels):
     def weights(
         class_weight: Mapping[Any, float] | str | None, y: AnyArray, sample_weight: AnyArray | None
     ) -> Array | None:
-        """See Labels."""
         if class_weight is None:
             return None
         classes, codes = classes_of(y)
@@ -378,7 +361,6 @@ class Classes(Labels):
         return class_factors(class_weight, codes, labels, sample_weight)
 
     def encode(self, y: AnyArray) -> Array:
-        """See Labels."""
         found, codes = classes_of(y)
         known = self.classes.tolist()
         unknown = [label for label in found.tolist() if label not in set(known)]
@@ -390,7 +372,6 @@ class Classes(Labels):
         return self._codes(np.array([known.index(label) for label in found.tolist()], dtype=np.intp)[codes])
 
     def check_alone(self, encoded: Array) -> None:
-        """See Labels."""
         found = distinct(np.unique(encoded))
         if len(found) < 2:
             raise ValueError(
@@ -399,7 +380,6 @@ class Classes(Labels):
             )
 
     def encode_validation(self, y: Values, n_rows: int) -> Array:
-        """See Labels."""
         y = check_y_val(self.exact(y), n_rows, numeric=False, shape=())
         known = set(self.classes.tolist())
         unknown = [label for label in dict.fromkeys(y.tolist()) if label not in known]
@@ -409,7 +389,6 @@ class Classes(Labels):
         return self._codes(np.searchsorted(self.classes, y))
 
     def decode(self, encoded: Array) -> AnyArray:
-        """See Labels."""
         return np.asarray(self.classes[encoded.ravel().astype(np.intp)])
 
     def _codes(self, codes: NDArray[np.intp]) -> Array:
@@ -417,16 +396,13 @@ class Classes(Labels):
         return numbers if self.one_for_all_outputs else numbers[np.newaxis]
 
     def strata(self, encoded: Array) -> NDArray[np.intp] | None:
-        """See Labels."""
         return encoded.ravel().astype(np.intp)
 
     def loss_of(self, name: str) -> Loss:
-        """See Labels."""
         loss = named_loss("classification", name)
         return loss if self.n_outputs == 1 else loss.for_classes(len(self.classes))  # type: ignore[no-any-return]
 
     def check_monotone(self, given: object) -> None:
-        """See Labels."""
         if self.n_outputs > 1:
             raise ValueError(
                 f"monotonic_cst={given!r} supports only two classes; y has {len(self.classes)}. With more, name the "
@@ -434,7 +410,7 @@ class Classes(Labels):
             )
 
     def monotone_outputs(self, signs: Mapping[Any, int], where: str) -> list[int]:
-        """See Labels.
+        """The signs of the scores that make the probability of a class monotone.
 
         The probability of class k is P_k = 1 / (1 + sum over j != k of exp(s_j - s_k)) with the scores s. If s_k
         increases in a feature and all other scores decrease, every s_j - s_k decreases and P_k increases. For two
@@ -458,7 +434,6 @@ class Classes(Labels):
         return signs_of_classes if self.n_outputs > 1 else signs_of_classes[1:]
 
     def results(self, kind: Result, loss: Loss, raw: Array) -> AnyArray:
-        """See Labels."""
         if kind is Result.SCORES:
             return self.scores(loss, raw)
         return self.probabilities(loss, raw) if kind is Result.PROBABILITIES else self.predictions(loss, raw)

@@ -49,12 +49,10 @@ class Lifetimes(Labels):
 
     @property
     def n_outputs(self) -> int:
-        """See Labels."""
         return len(self.signs)
 
     @property
     def one_for_all_outputs(self) -> bool:
-        """See Labels."""
         return True
 
     @property
@@ -63,34 +61,29 @@ class Lifetimes(Labels):
         return self.n_outputs == 1
 
     def scored_by(self, loss: Loss, encoded: Array) -> tuple[Labels, Array]:
-        """See Labels."""
         traits = traits_of(loss)
         return replace(self, signs=traits.score_signs or (-1 if traits.prediction == "minus_first" else 1,)), encoded
 
     @staticmethod
     def check(y: Values) -> None:
-        """See Labels."""
         refuse_dates(y, "y")
         refuse_text(y, "y")
 
     @classmethod
     def learn(cls, y: AnyArray, known: Self | None) -> tuple[Self, Array]:
-        """See Labels."""
         encoded = _bounds(y, "y")
         if known is not None:
             return known, encoded
         return cls(_kept_times(encoded)), encoded
 
     def encode(self, y: AnyArray) -> Array:
-        """See Labels."""
         return _bounds(y, "y")
 
     def updated_with(self, encoded: Array) -> Lifetimes:
-        """See Labels: the times of further events are added, since later rows may have been observed for longer."""
+        """Add the times of further events, since later rows may have been observed for longer."""
         return replace(self, times=_thinned(np.append(self.times, encoded[0, has_event(encoded)])))
 
     def encode_validation(self, y: Any, n_rows: int) -> Array:
-        """See Labels."""
         n_columns = np.shape(y)[1] if np.ndim(y) == 2 else 2
         return _bounds(check_y_val(y, n_rows, numeric=True, shape=(n_columns,)), "y_val")
 
@@ -106,19 +99,16 @@ class Lifetimes(Labels):
         return found
 
     def strata(self, encoded: Array) -> NDArray[np.intp] | None:
-        """See Labels: rows with and without an event."""
+        """Whether each row has an event."""
         return np.asarray(np.isfinite(encoded[1]), dtype=np.intp)
 
     def of_no_rows(self) -> Array:
-        """See Labels."""
         return np.empty((2, 0))
 
     def loss_of(self, name: str) -> Loss:
-        """See Labels."""
         return named_loss("survival", name)  # type: ignore[no-any-return]
 
     def check_loss(self, loss: Loss) -> None:
-        """See Labels."""
         if traits_of(loss).labels != "times":
             raise ValueError(
                 f"loss={loss!r} is not a loss of survival analysis; use 'cox', 'aft:normal', 'piecewise_exponential' "
@@ -130,7 +120,6 @@ class Lifetimes(Labels):
         return np.ascontiguousarray(loss.inverse_link(raw))
 
     def monotone_scores(self) -> tuple[int, ...]:
-        """See Labels."""
         return self.signs
 
     def _raw_score_of(self, model: object, loss: Loss) -> Callable[[Any], Any]:

@@ -65,7 +65,6 @@ class LabelSets(Labels):
 
     @property
     def n_outputs(self) -> int:
-        """See Labels."""
         return self.n_labels
 
     @property
@@ -80,11 +79,10 @@ class LabelSets(Labels):
 
     @staticmethod
     def check(y: Values) -> None:
-        """See Labels."""
+        """Accept all labels; `learn` checks them."""
 
     @classmethod
     def learn(cls, y: AnyArray, known: Self | None) -> tuple[Self, Array]:
-        """See Labels."""
         labels = cls(y.shape[1])
         if known is not None and known.n_labels != labels.n_labels:
             raise ValueError(
@@ -97,18 +95,15 @@ class LabelSets(Labels):
     def weights(
         class_weight: Mapping[Any, float] | str | None, y: AnyArray, sample_weight: AnyArray | None
     ) -> Array | None:
-        """See Labels."""
         _no_weights(class_weight, "several labels per row")
         return None
 
     def encode(self, y: AnyArray) -> Array:
-        """See Labels."""
         if y.shape[1:] != (self.n_labels,):
             raise ValueError(f"y has shape {y.shape}; the model has {self.n_labels} labels per row.")
         return self._labels_first(y, "y")
 
     def encode_validation(self, y: Values, n_rows: int) -> Array:
-        """See Labels."""
         return self._labels_first(check_y_val(dense(y), n_rows, numeric=True, shape=(self.n_labels,)), "y_val")
 
     def _labels_first(self, y: AnyArray, name: str) -> Array:
@@ -118,15 +113,12 @@ class LabelSets(Labels):
         return np.ascontiguousarray(y.T, dtype=np.float64)
 
     def decode(self, encoded: Array) -> AnyArray:
-        """See Labels."""
         return np.ascontiguousarray(encoded.T).astype(np.int64)
 
     def loss_of(self, name: str) -> Loss:
-        """See Labels."""
         return named_loss("classification", name)  # type: ignore[no-any-return]
 
     def results(self, kind: Result, loss: Loss, raw: Array) -> AnyArray:
-        """See Labels."""
         if kind is Result.SCORES:
             return self.scores(loss, raw)
         return self.probabilities(loss, raw) if kind is Result.PROBABILITIES else self.predictions(loss, raw)
@@ -159,13 +151,11 @@ class SoftClasses(Classes):
 
     @staticmethod
     def check(y: Values) -> None:
-        """See Labels."""
         refuse_dates(y, "y")
         refuse_text(y, "y", " With loss='cross_entropy', it has probabilities; for classes, use loss='log_loss'.")
 
     @classmethod
     def learn(cls, y: AnyArray, known: Any) -> tuple[Self, Array]:
-        """See Labels."""
         n_classes = y.shape[1] if y.ndim == 2 and y.shape[1] > 1 else 2
         if known is not None and known.n_classes != n_classes:
             raise ValueError(
@@ -179,19 +169,16 @@ class SoftClasses(Classes):
     def weights(
         class_weight: Mapping[Any, float] | str | None, y: AnyArray, sample_weight: AnyArray | None
     ) -> Array | None:
-        """See Labels."""
         _no_weights(class_weight, "probabilities of classes")
         return None
 
     def encode(self, y: AnyArray) -> Array:
-        """See Labels."""
         return self.encode_validation(y, len(y))
 
     def check_alone(self, encoded: Array) -> None:
-        """See Labels. As in a fit, all rows may have the same probabilities."""
+        """Accept all labels: as in a fit, all rows may have the same probabilities."""
 
     def encode_validation(self, y: Any, n_rows: int) -> Array:
-        """See Labels."""
         one_column = self.n_classes == 2 and np.ndim(y) == 1
         shape = () if one_column else (self.n_classes,)
         return self._probabilities(check_y_val(y, n_rows, numeric=True, shape=shape), "y_val")
@@ -221,24 +208,20 @@ class SoftClasses(Classes):
         return np.ascontiguousarray(shares[1:] if self.n_classes == 2 else shares)
 
     def of_no_rows(self) -> Array:
-        """See Labels."""
         return np.empty((self.n_outputs, 0))
 
     def decode(self, encoded: Array) -> AnyArray:
-        """See Labels."""
         return np.ascontiguousarray((encoded if self.n_outputs > 1 else np.concatenate([1.0 - encoded, encoded])).T)
 
     def strata(self, encoded: Array) -> NDArray[np.intp] | None:
-        """See Labels: the most probable class."""
+        """The most probable class of each row."""
         return np.asarray(encoded.argmax(axis=0) if self.n_outputs > 1 else encoded[0] > 0.5, dtype=np.intp)
 
     def loss_of(self, name: str) -> Loss:
-        """See Labels."""
         loss = named_loss("classification", "cross_entropy")
         return loss if self.n_outputs == 1 else loss.for_classes(self.n_classes)  # type: ignore[no-any-return]
 
     def check_loss(self, loss: Loss) -> None:
-        """See Labels."""
         traits = traits_of(loss)
         n_classes = traits.n_scores if traits.labels == "shares_of_classes" else 2
         if n_classes != self.n_classes or (traits.labels == "share") != (self.n_outputs == 1):

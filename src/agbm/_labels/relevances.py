@@ -38,12 +38,10 @@ class Relevances(Labels):
 
     @property
     def n_outputs(self) -> int:
-        """See Labels."""
         return 1
 
     @property
     def one_for_all_outputs(self) -> bool:
-        """See Labels."""
         return True
 
     @property
@@ -58,12 +56,14 @@ class Relevances(Labels):
 
     @staticmethod
     def check(y: Values) -> None:
-        """See Labels."""
         refuse_dates(y, "y")
 
     @staticmethod
     def exact(y: Values, name: str = "y") -> Any:
-        """See Labels. Queries that are text, or integers that float64 would round, are numbered in ascending order."""
+        """Labels with queries as numbers that float64 represents.
+
+        Queries that are text, or integers that float64 would round, are numbered in ascending order.
+        """
         labels = exact(y)
         if labels.ndim != 2 or labels.shape[1] not in (2, 3):  # refused later
             return labels
@@ -82,7 +82,6 @@ class Relevances(Labels):
 
     @staticmethod
     def check_weights(y: AnyArray, weight: AnyArray, name: str) -> None:
-        """See Labels."""
         order = np.argsort(y[:, 1], kind="stable")
         query, of_row = y[order, 1], weight[order]
         differ = np.flatnonzero((query[1:] == query[:-1]) & (of_row[1:] != of_row[:-1]))
@@ -95,7 +94,6 @@ class Relevances(Labels):
 
     @classmethod
     def learn(cls, y: AnyArray, known: Self | None) -> tuple[Self, Array]:
-        """See Labels."""
         labels = cls(y.ndim == 2 and y.shape[1] == 3)
         if known is not None and known.has_positions != labels.has_positions:
             given, before = ("no", "some") if known.has_positions else ("some", "no")
@@ -106,11 +104,10 @@ class Relevances(Labels):
         return labels, labels._parts_first(y, "y")
 
     def encode(self, y: AnyArray) -> Array:
-        """See Labels."""
         return self._parts_first(y, "y")
 
     def encode_validation(self, y: Any, n_rows: int) -> Array:
-        """See Labels. Rows without positions have no bias: they are relevances, not clicks."""
+        """Labels as numbers. Rows without positions have no bias: they are relevances, not clicks."""
         y = self.exact(y, "y_val")
         shape = np.shape(y)[1:]
         return self._parts_first(check_y_val(y, n_rows, numeric=True, shape=shape), "y_val")
@@ -130,23 +127,19 @@ class Relevances(Labels):
         return parts
 
     def of_no_rows(self) -> Array:
-        """See Labels."""
         return np.empty((self.n_parts, 0))
 
     def decode(self, encoded: Array) -> AnyArray:
-        """See Labels."""
         return np.ascontiguousarray(encoded.T)
 
     def groups(self, encoded: Array) -> AnyArray:
-        """See Labels."""
         return np.asarray(encoded[1])
 
     def strata(self, encoded: Array) -> NDArray[np.intp]:
-        """See Labels: queries with and without documents of different relevance."""
+        """Whether the query of each row has documents of different relevance."""
         return strata_of_queries(encoded[0], encoded[1])
 
     def check_partitions(self, groups: Sequence[tuple[int, AnyArray]]) -> None:
-        """See Labels."""
         if self.has_positions:
             raise ValueError("y has positions, whose biases depend on all rows; use AGBMRanker on one machine.")
         partition = np.repeat([number for number, _ in groups], [len(queries) for _, queries in groups])
@@ -161,11 +154,9 @@ class Relevances(Labels):
             )
 
     def loss_of(self, name: str) -> Loss:
-        """See Labels."""
         return named_loss("ranking", name)  # type: ignore[no-any-return]
 
     def check_loss(self, loss: Loss) -> None:
-        """See Labels."""
         if traits_of(loss).labels != "relevances":
             raise ValueError(
                 f"loss={loss!r} sees one row at a time; a ranker needs a loss of queries: agbm.losses.LambdaRank, "

@@ -74,7 +74,6 @@ class TreeLearner:
         return Shares(self.subsample, self.colsample_bytree, self.colsample_bynode, self.seed)
 
     def bind(self, X: Matrix, n_train: int, weights: Weights | None, residual: Array) -> TreeFitter:
-        """See Learner."""
         return BinnedTable(self, X, n_train, weights).bind(self, RingPart(n_train), weights, residual)
 
     def leaf_rows(self, n_train: int, weights: Weights | None) -> LeafRows:
@@ -106,7 +105,6 @@ class TreeLearner:
         return list(given[outputs.start : outputs.stop]) if isinstance(given, Sequence) else [given]
 
     def combine(self, models: Sequence[Model], weights: Sequence[Array]) -> Forest:
-        """See Learner."""
         return fold([as_forest(model) for model in models], weights)
 
 
@@ -198,7 +196,6 @@ class BinnedTable:
         self, learner: TreeLearner, X: Any, n_given: int, weights: Weights | None,
         order: NDArray[np.intp] | None = None,
     ) -> None:  # fmt: skip
-        """See TableBins."""
         self._X = X
         self._bins = TableBins(learner, X, n_given, weights, order)
         leaf = learner.leaf_rows(n_given, weights if weights is None or order is None else weights[order])
@@ -243,15 +240,12 @@ class TreesOfIterations(ABC, Generic[F]):
         self._iteration = 0
 
     def skip(self) -> None:
-        """See Fitter."""
         self._iteration += 1
 
     def fit(self, r: F, newton: Newton[F] | None) -> Fit[F]:
-        """See Fitter."""
         return self._fit_all([r], newton, self._draw())[0]
 
     def fit_pair(self, r: F, c: F, newton: Newton[F] | None, *, second: bool) -> tuple[Fit[F], Fit[F] | None]:
-        """See Fitter."""
         sample = self._draw()
         if self._learner.shared_structure:
             first, other = self._fit_all([r, c], newton, sample)
@@ -261,7 +255,7 @@ class TreesOfIterations(ABC, Generic[F]):
 
     @abstractmethod
     def values(self, model: Model) -> Sequence[F]:
-        """See Fitter."""
+        """The values (output, row) of each function of a fitted model on the rows of the objective."""
 
     def _draw(self) -> Sample:
         """The sample for the trees of this iteration. It depends only on the seed and the iteration."""
@@ -348,7 +342,7 @@ class TreeFitter(TreesOfIterations[Array]):
         return TreeFitter(learner, self._coded, self._part, self._weights)
 
     def values(self, model: Model) -> Sequence[Array]:
-        """See Fitter. The trees must have been grown with the same bins."""
+        """The values of each function of trees that were grown with the same bins."""
         forest = as_forest(model)
         values = forest.values_on(self._coded.matrix, self._bins.left_codes(forest), self._learner.n_threads)
         return list(self._part.turned(values))
@@ -389,7 +383,6 @@ class TableFitter(TreeFitter):
         self._X = X
 
     def with_learner(self, learner: TreeLearner) -> TableFitter:
-        """See TreeFitter."""
         return TableFitter(learner, self._coded, self._part, self._weights, self._X)
 
     def with_known_bins(self) -> TreeFitter:
@@ -402,7 +395,7 @@ class TableFitter(TreeFitter):
         return np.ascontiguousarray(self._in_order(found))
 
     def values(self, model: Model) -> Sequence[Array]:
-        """See Fitter. Trees of an earlier run may have been grown with other bins."""
+        """The values of each function; trees of an earlier run may have been grown with other bins."""
         return list(self._in_order(model.predict(self._X, self._learner.n_threads)))
 
 

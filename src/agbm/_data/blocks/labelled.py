@@ -123,7 +123,6 @@ class LocalLabelled:
         self.numbers: Sequence[int] = (0,)
 
     def step(self, function: Callable[..., Any], *arguments: object, each: Sequence[Any] | None = None) -> Any:
-        """See Labelled."""
         here, found = function(self.here, *([] if each is None else each), *arguments)
         return LocalLabelled(self.blocks, here, self.n_rows), [found]
 
@@ -131,18 +130,15 @@ class LocalLabelled:
         self, function: Callable[..., Any], arguments_of: Callable[..., Sequence[tuple[Any, ...]]], *common: object,
         each: Sequence[Any] | None = None,
     ) -> list[Any]:  # fmt: skip
-        """See Labelled."""
         own = arguments_of(self.here, *([] if each is None else each))
         return self.blocks.map(function, [(*of_block, *common) for of_block in own])
 
     def with_start(self, start_scores: Callable[[Any], Array | None]) -> LocalLabelled:
-        """See Labelled."""
         scores = self.blocks.map(_start_of, [(start_scores,)] * len(self.n_rows))
         here = started_from(self.here, np.concatenate([one for one in scores if one is not None], axis=-1))
         return LocalLabelled(self.blocks, here, self.n_rows)
 
     def followed_by(self, validation: LocalLabelled) -> LocalLabelled:
-        """See Labelled."""
         both = WithValidation(self.blocks, validation.blocks, len(self.n_rows))
         here = self.here.followed_by(validation.here)
         return LocalLabelled(both, here, self.n_rows + validation.n_rows)

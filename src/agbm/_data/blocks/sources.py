@@ -58,7 +58,6 @@ class LocalBlocks:
         return found
 
     def map(self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]] | None = None) -> list[Any]:
-        """See Blocks."""
         results: list[Any] = []
         for i, block in enumerate(self._read()):
             with naming(self.noun, i):
@@ -94,7 +93,6 @@ class OneTable:
         return [labels_of(self._block)]
 
     def map(self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]] | None = None) -> list[Any]:
-        """See Blocks."""
         return [function(self._block, *(() if arguments is None else arguments[0]))]
 
 
@@ -109,11 +107,9 @@ class WithValidation:
 
     @property
     def noun(self) -> str:
-        """See Blocks."""
         return self.training.noun
 
     def map(self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]] | None = None) -> list[Any]:
-        """See Blocks."""
         n = self.n_training
         results = self.training.map(function, None if arguments is None else arguments[:n])
         with naming("X_val"):
