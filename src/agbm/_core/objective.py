@@ -144,7 +144,7 @@ class LocalObjective:
     validation_weight: Array | None = None
     """The weight of each validation row; None if all are 1."""
     n_watched: int = 0
-    """Number of rows after the validation rows. They have no part in training nor in the validation loss."""
+    """Number of rows after the validation rows. They affect neither training nor the validation loss."""
 
     @cached_property
     def n_rows(self) -> int:

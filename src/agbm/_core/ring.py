@@ -16,7 +16,7 @@ from .._base.types import AnyArray
 
 
 class RingPart(NamedTuple):
-    """The rows of a member: some that nobody holds out, those on the ring, and others, such as validation rows."""
+    """The rows of a member: some that no member holds out, those on the ring, and others, such as validation rows."""
 
     n_train: int
     """Number of training rows, which come first."""
@@ -24,7 +24,7 @@ class RingPart(NamedTuple):
     end: int = 0
     """The rows on the ring, in the shared order; none if the vectors of the member have this order."""
     first: int = 0
-    """The one with which the ring begins in vectors of the member."""
+    """The row with which the ring begins in the vectors of the member."""
 
     @property
     def native(self) -> tuple[int, int, int]:

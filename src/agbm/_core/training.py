@@ -1,4 +1,4 @@
-"""What happens between iterations: history, early stopping, divergence, callbacks.
+"""Between iterations: history, early stopping, divergence, callbacks.
 
 `watch` runs an algorithm to its end. Watchers receive a `Record` after every iteration and may end the run; they never
 change what the algorithm computes. If a model has several members, these are runs of the same algorithm on different
@@ -50,7 +50,7 @@ class Record(NamedTuple):
     seconds: float = 0.0
     """Seconds since the start of the run."""
     scores: Mapping[str, float] = MappingProxyType({})
-    """Metrics by name, such as "validation_roc_auc", and losses of rows that are watched."""
+    """Metrics by name, such as "validation_roc_auc", and losses of the rows passed as `watch`."""
 
 
 Watcher = Callable[[Record], bool | None]
@@ -105,7 +105,7 @@ def by_loss(validation: bool) -> Criterion:
 
 
 def by_score(name: str) -> Criterion:
-    """A score, of which more is better."""
+    """A score; larger is better."""
     return lambda record: -record.scores[name]
 
 
@@ -180,7 +180,7 @@ class Divergence:
     """Ends the run when the training loss is no longer finite or has grown a hundredfold.
 
     Growth is relative to the lowest loss so far, or to a thousandth of the first loss if that is larger: a loss close
-    to zero may well multiply.
+    to zero may well grow by a large factor.
     """
 
     growth = 100.0
@@ -339,7 +339,7 @@ def _record(steps: Sequence[Step[Any]], ensembles: Sequence[Ensemble], began: fl
 
 
 def mean_of(values: Sequence[float]) -> float:
-    """The mean, added one after the other: the sum() of Python 3.12 and later has other last bits than that of 3.11."""
+    """The mean, by sequential addition: sum() rounds differently in Python 3.12 and later than in 3.11."""
     return reduce(add, values) / len(values)
 
 

@@ -24,7 +24,7 @@ from .dates import DATES, DURATIONS, PARTS, Range, days, duration_in_days, from_
 from .tables import as_frame, column_names, columns_of, factors_of, missing
 from .text_columns import NUMBER, TextLook, as_text, is_missing, joined, look_at_texts, numbers_in
 
-# The form of columns whose type says that they are dates.
+# The form of columns whose type is one of dates.
 TYPED = ""
 
 
@@ -32,11 +32,11 @@ class DateColumn(NamedTuple):
     """A column of dates, times of day or durations."""
 
     form: str
-    """How text shows its dates; TYPED if they are no text."""
+    """The format of dates in text; TYPED if they are not text."""
     parts: tuple[str, ...]
-    """The parts that are features of their own."""
+    """The parts that become additional features."""
     unread: tuple[str, ...] = ()
-    """Text of the rows of fit that is no date, which counts as missing."""
+    """Text in the rows of fit that is not a date; it counts as missing."""
 
 
 class Look(NamedTuple):
@@ -44,7 +44,7 @@ class Look(NamedTuple):
 
     n_rows: int
     dates: Mapping[int, Range]
-    """For columns whose type says that they are dates, the ranges of these."""
+    """For columns whose type is one of dates, the ranges of their dates."""
     texts: Mapping[int, TextLook]
     """For columns of text that may be dates or numbers, what it looks like."""
     ordered: Mapping[int, list[Any]]
@@ -70,7 +70,7 @@ def look(X: Table, weights: AnyArray | None = None) -> Look:
         value = None if f in ordered else _first_value(X, f)
         if value is None:
             continue
-        if _is_categorical(X, f):  # a type that says categories is believed
+        if _is_categorical(X, f):  # by its type
             others.add(f)
         elif isinstance(value, (*DATES, *DURATIONS)) and _all_dates(X, f):
             dates[f] = _range(X, f)
@@ -220,7 +220,7 @@ def _check_read(
 ) -> None:
     """Warn about values of a column that cannot be read, and raise ValueError if there are no others.
 
-    Missing values and `known` text are no reason for that.
+    Missing values and `known` text cause neither.
     """
     column, expected_texts = factors_of(X)(f), {*known}
     expected = [i for i, value in enumerate(column.distinct) if is_missing(value) or value in expected_texts]
@@ -249,7 +249,7 @@ def _one_order(orders: Sequence[list[Any]], f: int) -> list[Any]:
 
 
 def _n_rows(X: Table) -> int:
-    """Number of rows; 0 for what is no table, which scikit-learn's checks report."""
+    """Number of rows; 0 for objects that are not tables, which scikit-learn's checks report."""
     try:
         return int(_num_samples(X))
     except TypeError:
@@ -308,7 +308,7 @@ def _ordered_categories(X: Table) -> dict[int, list[Any]]:
 
 
 def _range(X: Table, f: int) -> Range:
-    """The range of the dates of a column whose type says that it has dates."""
+    """The range of the dates of a column whose type is one of dates."""
     dates = _date_values(X, f, TYPED)
     dates = dates if dates.dtype.kind == "M" else dates[:0].astype("datetime64[us]")  # durations have no parts
     return Range.of(dates[~np.isnat(dates)])

@@ -1,9 +1,9 @@
-"""Digests of the rows of a fit, which recognise them and tell where they differ from others.
+"""Digests of the rows of a fit, which identify them and locate differences from others.
 
 Every cell of the table (a feature, label, weight or start score of a row) is hashed with the numbers of its row and
 column, and hashes are added modulo 2^64, once per block of rows and once per column. So a digest does not depend on how
-rows are divided into batches or among processes. It is meant to find changes and to name them, and it is no commitment:
-who wants to can construct other rows with the same sums.
+rows are divided into batches or among processes. It detects changes and locates them, but it is not cryptographic:
+other rows with the same sums can be constructed on purpose.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ def taken(vectors: Sequence[Vector], places: AnyArray) -> list[Vector]:
 
 
 def digest_of_table(rows: Rows, n_given: int, n_rows: int, n_outputs: int, n_threads: int) -> RowDigest:
-    """The digest of the first n_rows rows of a table; others are only watched."""
+    """The digest of the first n_rows rows of a table; the others are only evaluated."""
     shape = Shape(n_given, n_rows - n_given, len(np.atleast_2d(rows.y)), n_outputs, rows.X.shape[1])
     digest = RowDigest.of(shape)
     X = rows.X if n_rows == rows.n else rows.X[:n_rows]

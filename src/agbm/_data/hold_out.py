@@ -166,7 +166,7 @@ def _first_of_line(sizes: NDArray[np.int64], n: int, covered: float, fewest: int
 
 
 def strata_of_numbers(y: NDArray[np.float64]) -> NDArray[np.intp] | None:
-    """Classes of rows with labels (output, row): those that differ from what most rows have; None if there is no such.
+    """Classes for stratification: rows whose label is not that of the majority; None if there is no majority.
 
     A hold-out must neither contain all labels that differ, such as the few counts above zero, nor none of them. A row
     that differs in several outputs is in the class of the one in which the fewest rows do.
@@ -185,7 +185,7 @@ def strata_of_numbers(y: NDArray[np.float64]) -> NDArray[np.intp] | None:
 
 
 def _median(x: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The median, as an array; the larger one if there are two, none if there are no numbers."""
+    """The median as an array; the larger one if there are two, empty if there are no numbers."""
     middle = len(x) // 2
     return np.partition(x, middle)[middle : middle + 1] if len(x) else x
 

@@ -58,7 +58,7 @@ class TableReader:
         """A reader of tables with the columns of X, all of them numeric."""
         columns = _named_like(estimator)()
         validate_data(columns, X, skip_check_array=True)
-        if not hasattr(columns, "n_features_in_"):  # X is no table; the checks of arrays say so
+        if not hasattr(columns, "n_features_in_"):  # X is not a table; the checks of arrays report it
             validate_data(columns, X, **_OPTIONS)
         names = getattr(columns, "feature_names_in_", None)
         return cls(estimator, columns.n_features_in_, names, Categories())
@@ -92,7 +92,7 @@ class TableReader:
 
     @property
     def derived(self) -> list[int]:
-        """The columns that become numbers in a way of their own: dates and ordered categories."""
+        """The columns with derived numbers: dates and ordered categories."""
         return sorted([*self.derivation.dates, *self.derivation.ordered])
 
     def check_columns(self, X: Table) -> None:

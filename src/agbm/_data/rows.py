@@ -42,7 +42,7 @@ class Given(NamedTuple):
 
 
 class RowSet(NamedTuple):
-    """Rows that a model is evaluated on while it is trained: validation rows, or others that are only watched."""
+    """Rows that a model is evaluated on while it is trained: validation rows, or others that do not affect the fit."""
 
     name: str
     n: int
@@ -118,7 +118,7 @@ class Rows:
 
     @property
     def watched(self) -> tuple[RowSet, ...]:
-        """The followers that are only watched."""
+        """The followers that do not affect the fit."""
         return tuple(rows for rows in self.followers if rows.name != VALIDATION)
 
     def take(self, order: NDArray[np.intp]) -> Rows:
@@ -153,12 +153,13 @@ class Rows:
 
 
 class RowsOnRing(NamedTuple):
-    """Rows of which every member has all, and begins the ring with another one."""
+    """All rows for members that share a ring but begin it at different rows."""
 
     twice: Rows
     """All rows in the shared order, with those on the ring twice, one after the other.
 
-    If there are no others, those of a member are therefore a part of them and take no memory."""
+    If all rows are on the ring, the rows of a member are therefore a slice and take no memory.
+    """
 
     def of(self, part: RingPart) -> Rows:
         """The rows of a member, in its order."""

@@ -25,9 +25,9 @@ ITERATIONS = 1_000
 ITERATIONS_TO_THE_END = 100
 
 # max_leaf_nodes="auto": such that leaves have this many training rows on average, within bounds. The squared error
-# exceeds the upper bound where there are more rows: its targets say more per row than classes and counts do. The
-# spread of a distribution needs more rows per leaf than its mean. Cox's loss has a smaller lower bound: censored rows
-# say little, so that the leaves of small tables have few events.
+# exceeds the upper bound where there are more rows: its targets carry more information per row than classes and
+# counts. The spread of a distribution needs more rows per leaf than its mean. Cox's loss has a smaller lower bound:
+# censored rows carry little information, so that the leaves of small tables have few events.
 ROWS_PER_LEAF = 128
 MAX_LEAF_NODES = 8, 31
 FEWEST_LEAF_NODES_OF_COX = 4
@@ -42,10 +42,11 @@ MIN_SAMPLES_LEAF_OF_DISTRIBUTIONS = 5, 20
 
 # l2_regularization="auto": L2_OF_COUNTS if leaves count rows. Otherwise L2_ROWS times the mean hessian, as if each leaf
 # had this many more rows with residual zero, which does not depend on the unit of y; L2_ROWS_OF_SPREAD for the spread
-# or shape of a distribution, which a few rows say less about than about its mean. Rows without an event say little
-# about times: L2_ROWS_OF_TIMES for their location or common hazard, L2_ROWS_OF_TIME_SHAPES for their spread or the
-# hazards of single intervals. The hessians of classification losses have no unit and are the variance of the gradient,
-# so L2_OF_CLASSES acts as a prior on leaf values. It is reduced in proportion if the mean hessian is below L2_HESSIAN.
+# or shape of a distribution, which a few rows determine less well than its mean. Rows without an event carry little
+# information about times: L2_ROWS_OF_TIMES for their location or common hazard, L2_ROWS_OF_TIME_SHAPES for their spread
+# or the hazards of single intervals. The hessians of classification losses have no unit and are the variance of the
+# gradient, so L2_OF_CLASSES acts as a prior on leaf values. It is reduced in proportion if the mean hessian is below
+# L2_HESSIAN.
 L2_OF_COUNTS = 3.0
 L2_ROWS = 7.0
 L2_ROWS_OF_SPREAD = 60.0
@@ -124,7 +125,7 @@ def max_leaf_nodes(given: int | str | None, n_rows: int, loss: Loss, max_depth: 
 def vector_leaves(given: str, loss: Loss, constraints_differ: bool) -> bool:
     """Whether all outputs share each tree; "auto" does so if they are scores of one label, which change together.
 
-    Trees of their own are needed if the monotonic constraints of the outputs differ.
+    Separate trees are needed if the monotonic constraints of the outputs differ.
     """
     if given == "auto":
         return _scores_of_a_label(loss) and not constraints_differ
@@ -160,7 +161,7 @@ def _rows_of_scores(loss: object) -> list[float]:
 def l2_regularization(given: float | str, objective: LocalObjective) -> float | list[float]:
     """The value that leaves add to their sums of hessians, or to their numbers of rows; one per score if these differ.
 
-    The scores of a label differ in their units, and so do their hessians: a number of rows is then meant.
+    The scores of a label differ in their units, and so do their hessians: a given number is then a number of rows.
     """
     number = None if isinstance(given, str) else given
     has_units = bool(objective.quantiles) or _scores_of_a_label(objective.loss)

@@ -29,7 +29,7 @@ from .run import Plan
 
 
 class LabelFacts(NamedTuple):
-    """What a process has found out about its labels and weights; all but the last is the same in every process."""
+    """What a process has learned from its labels and weights; all but the last is the same in every process."""
 
     kind: type[Labels]
     learned: Loss | None
@@ -106,7 +106,7 @@ def begin(
 
 
 def numbered(here: RowsHere, first: int) -> tuple[RowsHere, None]:
-    """A step: know the number of the first row."""
+    """A step: set the number of the first row."""
     return replace(here, first=first), None
 
 

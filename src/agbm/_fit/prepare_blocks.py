@@ -144,7 +144,7 @@ def _reader_of(request: Request, given: Gathered) -> TableReader:
 
 
 def _deriving(request: Request, reader: TableReader, given: Gathered, labelled: Labelled) -> TableReader:
-    """The reader, for columns that are no numbers as well."""
+    """The reader, including columns that are not numeric."""
     named = named_mask(given.head, request.settings.categorical_features)
     looks = labelled.over(look_at_columns, sample_weights_of)
     derivation = Derivation.of(looks, named)

@@ -107,7 +107,7 @@ def check_table(
 def _rows_of(
     name: str, given: Given, reader: TableReader, labels: Labels, start_scores: StartScores
 ) -> tuple[RowSet, Any, Array, Array | None]:
-    """The features, encoded labels and init scores of validation rows, or of others that are watched."""
+    """The features, encoded labels and init scores of validation rows, or of others that are only evaluated."""
     watched = name != VALIDATION
     with naming(f"watch[{name!r}]" if watched else "X_val"):
         numbers = reader.numbers(given.X)

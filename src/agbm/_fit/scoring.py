@@ -1,4 +1,4 @@
-"""Scores during training: metrics of scikit-learn on the validation rows and on other rows that are watched."""
+"""Scores during training: metrics of scikit-learn on the validation rows and on other given rows."""
 
 from __future__ import annotations
 

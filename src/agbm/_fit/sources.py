@@ -70,7 +70,7 @@ class BlockRows:
     plan: Plan
     begun: Begun
     digest: RowDigest | None
-    """Empty at first; None if another member has it, or nobody."""
+    """Empty at first; None if another member has it, or if there is none."""
     shared: SharedBlocks
     """What members on this machine share."""
 

@@ -274,7 +274,7 @@ class Binned(Frozen):
         return np.asarray((self.shares * (self.bins.variances + off**2)).sum(axis=1))
 
     def pdf(self, x: ArrayLike) -> Array:
-        """The density; the probability of an atom, and zero where there is no bin."""
+        """The density; the probability of an atom, and zero outside all bins."""
         with np.errstate(over="ignore"):
             return np.exp(self.logpdf(x))
 

@@ -21,7 +21,7 @@ BIAS_STEPS = 8
 BIAS_RIDGE = 1.0
 """In queries: so many would have to show the opposite of a bias to undo it."""
 MOST_LABELS = 3
-"""How many arrays of labels a loss keeps prepared: an iteration has training, validation and watched rows."""
+"""How many arrays of labels a loss keeps prepared: for training rows, validation rows and those of `watch`."""
 
 
 class _Derivatives(NamedTuple):

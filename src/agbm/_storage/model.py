@@ -440,7 +440,7 @@ def _decode(encoded: object) -> Any:
 
 
 def _loss(name: str, made_of: Mapping[str, Any]) -> BuiltInLoss:
-    # Names of metrics, gains and distributions, ways to treat ties, and None for what there is no value of.
+    # Names of metrics, gains and distributions, ways to treat ties, and None for values that are not set.
     named = "LambdaRank", "ListwiseCrossEntropy", "Cox", "AcceleratedFailureTime", "HistogramDistribution"
     texts = (str, type(None)) if name in named else ()
     decoded = _decode_all(made_of)

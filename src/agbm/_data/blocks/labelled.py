@@ -39,7 +39,7 @@ class RowsHere:
     on_ring: RowsOnRing | None = None
     """All rows, in the order that members share."""
     part: RingPart | None = None
-    """If `rows` are those of a member, which."""
+    """The member whose rows `rows` are; None for all rows."""
     objective: LocalObjective | None = None
     residuals: Sequence[Array] = ()
     """What each training row contributes to sums over the rows of its category: its weight, and residuals."""
@@ -91,10 +91,10 @@ class Labelled(Protocol):
         """The number of the first block of each process."""
 
     def step(self, function: Callable[..., Any], *arguments: object, each: Sequence[Any] | None = None) -> Any:
-        """The rows after a step, and a list of what each process has found.
+        """The rows after a step, and a list of the results of each process.
 
-        The step is function(rows of a process, its own argument of `each` if there is one, *arguments), which returns
-        new rows and what it has found. See together.py for numbers that depend on the rows of all processes.
+        The step is function(rows of a process, its own entry of `each` if there is one, *arguments), which returns
+        new rows and a result. See together.py for numbers that depend on the rows of all processes.
         """
 
     def over(
@@ -103,7 +103,7 @@ class Labelled(Protocol):
     ) -> list[Any]:  # fmt: skip
         """A pass over blocks: the results of function(block, *its arguments, *common).
 
-        `arguments_of` returns the arguments of all blocks of a process from its rows, and its own one of `each`.
+        `arguments_of` returns the arguments of all blocks of a process from its rows and its own entry of `each`.
         """
 
     def with_start(self, start_scores: Callable[[Any], Array | None]) -> Self:

@@ -263,7 +263,7 @@ def _numbers(table: Any, categories: Categories) -> AnyArray:
 
 
 def look_at_columns(block: Block, weights: AnyArray | None) -> columns.Look:
-    """What the columns of a block have that are no numbers; rows of weight zero do not count."""
+    """The columns of a block that are not numeric; rows of weight zero do not count."""
     return columns.look(as_table(block.X), weights)
 
 
@@ -303,7 +303,7 @@ def merged(parts: Sequence[dict[int, dict[Any, list[float]]]]) -> dict[int, dict
 
 
 def _by_number(categories: Sequence[Any], sums: dict[Any, list[float]]) -> Array:
-    """Weights of categories in the training rows, by code; one at least, since the code of unknown ones follows."""
+    """Weights of categories in the training rows, by code; at least one, since that of unknown ones follows."""
     return np.array([sums.get(category, (0.0, 0.0))[1] for category in categories] or [0.0])
 
 
