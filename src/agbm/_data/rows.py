@@ -33,12 +33,12 @@ VALIDATION = "validation"
 
 
 class Given(NamedTuple):
-    """Rows as passed by the user."""
+    """Rows as passed by the user; on a cluster, its collections."""
 
     X: Any
     y: Any
-    weight: Values | None = None
-    offset: Values | None = None
+    weight: Any = None
+    offset: Any = None
 
 
 class RowSet(NamedTuple):
@@ -69,7 +69,7 @@ class RemoteMatrix(ABC):
         """The rows of a slice, or those with the given indices, in their order."""
 
     @abstractmethod
-    def followed_by(self, X: Matrix) -> Self:
+    def followed_by(self, X: Any) -> Self:
         """These rows followed by those of another matrix, which may be a NumPy array."""
 
     @abstractmethod
