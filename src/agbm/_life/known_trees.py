@@ -25,7 +25,7 @@ class KnownTrees(LocalRows):
         self._model = model
 
     def bind(self, rows: BlockRows, learner: TreeLearner) -> tuple[Objective[Array], Fitter[Array]]:
-        """See RowSource. The second result is no fitter, but knows the leaves of the rows."""
+        """The objective, and instead of a fitter an object that knows the leaves of the rows."""
         return rows.objective, cast(Any, BlockLeaves(self._model, rows.table, rows.reader, learner.n_threads))
 
 

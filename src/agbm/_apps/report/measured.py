@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..._base.sums import Array
+from ..._estimators.base import BaseAGBM
 from ..._losses import Loss, traits_of
 
 # Intervals are predicted for each of 19 coverages, which takes milliseconds per row for some distributions, and so only
@@ -35,7 +36,7 @@ class Measured:
 class Measuring:
     """The parts that were measured so far."""
 
-    model: Any
+    model: BaseAGBM
     y: NDArray[Any]
     _chosen: NDArray[np.bool_] = field(init=False)
     _shares: list[Array] = field(default_factory=list)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,9 @@ from .markup import Html, Section, element, joined, number, percent, table
 from .ranking import ranking
 from .survival import survival
 from .uncertainty import uncertainty
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 LARGEST_MATRIX = 30  # classes
 MOST_SHARES = 6  # classes of a confusion matrix that also shows percentages
@@ -181,7 +184,7 @@ def _ranking(test: Predictions, classes: NDArray[Any]) -> Section:
     if positive.all() or not positive.any():
         return Section("ranking", title, element("p", f"All test rows have the class {test.y[0]}: no curves."))
 
-    def draw(left: Any, right: Any) -> None:
+    def draw(left: Axes, right: Axes) -> None:
         from sklearn.metrics import PrecisionRecallDisplay, RocCurveDisplay
 
         from ...plot._style import BLUE, GREY
@@ -206,7 +209,7 @@ def _ranking(test: Predictions, classes: NDArray[Any]) -> Section:
 
 
 def _calibration(test: Predictions, classes: NDArray[Any]) -> Section:
-    def draw(ax: Any) -> None:
+    def draw(ax: Axes) -> None:
         from ...plot._calibration import draw_calibration, outcomes
 
         event = f"class {classes[1]}" if len(classes) == 2 else None
@@ -228,7 +231,7 @@ def _costs(test: Predictions, classes: NDArray[Any], costs: tuple[float, float])
 
     found = outcomes(test.y, test.predicted, classes)
 
-    def draw(ax: Any) -> None:
+    def draw(ax: Axes) -> None:
         from ...plot._threshold import draw_costs
 
         draw_costs(ax, {"": found}, f"class {classes[1]}", *costs)
@@ -299,7 +302,7 @@ def _errors(model: Estimator, test: Predictions) -> Section:
     )
     low, high = np.quantile(errors, [0.005, 0.995])
 
-    def draw(left: Any, right: Any, last: Any) -> None:
+    def draw(left: Axes, right: Axes, last: Axes) -> None:
         from matplotlib.ticker import MaxNLocator
         from sklearn.metrics import PredictionErrorDisplay
 

@@ -166,7 +166,7 @@ def _or_null(x: float) -> float | str | None:
     return None if math.isnan(x) else x
 
 
-def _literal(data: Any) -> str:
+def _literal(data: object) -> str:
     """Data as an expression of JavaScript that cannot end a script, whatever its texts are."""
     text = json.dumps(data, allow_nan=False)
     for character in "<>&":

@@ -10,7 +10,7 @@ from dask.delayed import delayed
 from dask.sizeof import sizeof
 from dask.utils import format_bytes
 
-from ..._data.blocks import Block, Labels, Seen, WithValidation
+from ..._data.blocks import Block, Blocks, Labels, Seen, WithValidation
 from .dask_workers import Workers
 from .partition_tasks import call_named, labels_and_seen, outline_of
 
@@ -20,7 +20,7 @@ class DaskBlocks:
 
     noun = "partition"
 
-    def __init__(self, workers: Workers, X: Any, y: Any, weight: Any, offset: Any = None) -> None:
+    def __init__(self, workers: Workers, X: object, y: object, weight: object, offset: object = None) -> None:
         self._workers = workers
         parts = {"X": partitions_of("X", X)}
         for name, given in (("y", y), ("sample_weight", weight), ("offset", offset)):
@@ -56,7 +56,6 @@ class DaskBlocks:
         return [outline for outline, _, _ in found]
 
     def map(self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]] | None = None) -> list[Any]:
-        """See Blocks."""
         call = delayed(call_named, pure=False)
         tasks = [
             call(function, self.noun, i, seen, block, *(() if arguments is None else arguments[i]))
@@ -80,14 +79,14 @@ def outline_and_size(found: tuple[Labels, Seen, int]) -> tuple[Labels, Seen, int
     return *outline_of((labels, seen)), size
 
 
-def names_of(blocks: Any) -> list[str]:
+def names_of(blocks: Blocks) -> list[str]:
     """The names of all partitions in messages."""
     if isinstance(blocks, WithValidation):
         return [*names_of(blocks.training), *(f"X_val: {name}" for name in names_of(blocks.validation))]
     return cast(DaskBlocks, blocks).names
 
 
-def partitions_of(name: str, given: Any) -> list[Any]:
+def partitions_of(name: str, given: object) -> list[Any]:
     """The partitions of a Dask collection as delayed objects."""
     if hasattr(given, "to_delayed"):
         if getattr(given, "ndim", 1) == 2 and hasattr(given, "rechunk"):

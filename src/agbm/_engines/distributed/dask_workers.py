@@ -157,5 +157,5 @@ def shortened(names: Sequence[str]) -> str:
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
-def _killed(future: Any) -> bool:
+def _killed(future: distributed.Future[Any]) -> bool:
     return future.status == "error" and isinstance(future.exception(), distributed.KilledWorker)
