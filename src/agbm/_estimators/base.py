@@ -307,7 +307,7 @@ class BaseAGBM(KnowsNames, ABC):
         return predictions_on_device(self.device).raw_predict(self.model_, X, threads.resolve(self.n_jobs), offset)
 
     def _results(self, X: Table, offset: Values | None, kind: Result) -> Any:
-        """What the scores of rows become; on the GPU if X is there."""
+        """The results of a kind for the rows of X; on the GPU if X is there."""
         if self.device == "cpu" or not self.__sklearn_is_fitted__():
             raw = self._raw_predict(X, offset)
             return self.model_.labels.results(kind, self.model_.loss, raw)

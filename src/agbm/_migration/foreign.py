@@ -1,4 +1,4 @@
-"""Names of other libraries in our words, for errors."""
+"""Names of other libraries and their counterparts in agbm, for error messages."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def to_treelite(model: BaseAGBM) -> Any:
 
 
 def _place(output: int, n: int, vectors: bool) -> int:
-    """The index of the target or class of a tree, out of n; -1 if its leaves have values for all."""
+    """The index of the target or class of a tree, out of n; -1 if its leaves have values for all of them."""
     if n == 1:
         return 0
     return -1 if vectors else output

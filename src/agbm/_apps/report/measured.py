@@ -20,7 +20,7 @@ COVERAGE_ROWS = 500
 
 @dataclass(frozen=True)
 class Measured:
-    """The agreement of a model with test rows; None for what the model does not have."""
+    """The agreement of a model with test rows; None for quantities that the model does not have."""
 
     coverages: Array | None = None
     """For each nominal coverage, the share of labels that the intervals or sets contain."""

@@ -233,7 +233,7 @@ def _x_values(curve: Mapping[str, Sequence[float]], name: str) -> Array:
 
 
 def _show_lowest_part(ax: Axes, curves: Sequence[Any]) -> None:
-    """Omit the beginning of the runs, next to which their ends would look the same."""
+    """Omit the beginning of the runs, since their ends would look the same on its scale."""
     losses = [loss for curve in curves for loss in curve.losses.values()]
     low, start = min(float(np.nanmin(loss)) for loss in losses), max(float(loss[0]) for loss in losses)
     if math.isfinite(start) and start > low:

@@ -144,7 +144,7 @@ def _share_below(share: float, n_classes: int) -> list[Html]:
 
 
 def _confusions(counts: NDArray[np.int64], names: list[str]) -> Html:
-    """Return the most frequent errors, for classes that are too many for a matrix."""
+    """Return the most frequent errors, if there are too many classes for a matrix."""
     wrong = counts - np.diag(np.diag(counts))
     order = np.argsort(-wrong, axis=None, kind="stable")[:MOST_CONFUSIONS]
     pairs = [divmod(int(place), len(names)) for place in order if wrong.flat[place] > 0]
@@ -153,7 +153,7 @@ def _confusions(counts: NDArray[np.int64], names: list[str]) -> Html:
 
 
 def _by_class(counts: NDArray[np.int64], names: list[str]) -> Html:
-    """Return precision and recall; with 0 / 0 as unknown."""
+    """Return precision and recall; 0 / 0 is unknown."""
     n_actual, n_predicted, right = counts.sum(axis=1), counts.sum(axis=0), np.diag(counts)
     with np.errstate(invalid="ignore"):
         precision, recall, share = right / n_predicted, right / n_actual, n_actual / counts.sum()

@@ -1,4 +1,4 @@
-"""The section about a ranking of test rows: the metric by the number of positions, and the queries that are worst."""
+"""The section about a ranking of test rows: the metric by the number of positions, and the worst queries."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def uncertainty(model: Estimator, test: Predictions) -> Section | None:
-    """Return the section; None if the model predicts nothing but values or probabilities."""
+    """Return the section; None if the model predicts only values or probabilities."""
     measured, levels = test.measured, levels_of(model)
     body: list[Html] = []
     if levels is not None:

@@ -53,7 +53,7 @@ class Task(ABC):
     @property
     @abstractmethod
     def loss(self) -> str:
-        """The name of the loss of a row, of which `evaluate` takes means."""
+        """The name of the loss of a row, whose mean `evaluate` returns."""
 
     @property
     def loss_scale(self) -> float:

@@ -1,4 +1,4 @@
-"""An NVIDIA GPU as a device, by means of CuPy. No other module imports CuPy, and this one only when a GPU is used."""
+"""An NVIDIA GPU as a device, used through CuPy. No other module imports CuPy, and this one only when a GPU is used."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LEAST_CAPABILITY = 70
 """Compute capability 7.0 (Volta): the threads of a warp of older cards cannot wait for each other."""
 
 USUAL_SHARED = 48 * 1024
-"""Bytes of shared memory that a block may have without asking for more."""
+"""Bytes of shared memory per block that need no request."""
 
 DRIVER = "nvcuda.dll" if os.name == "nt" else "libcuda.so.1"
 DRIVER_CALLS = (
@@ -35,11 +35,11 @@ DRIVER_CALLS = (
 """The functions of DriverCalls. The versions with which CUDA's headers replace older ones have a suffix."""
 
 COMPILER_OPTIONS = ("-std=c++17", "--fmad=false", f"-I{KERNELS}")
-"""Fused multiply-adds would round once where the CPU rounds twice."""
+"""Without fused multiply-adds, which round once where the CPU rounds twice."""
 
 
 def source() -> str:
-    """The source of all kernels, with a digest of its headers, by which compiled kernels are found again."""
+    """The source of all kernels, with a digest of its headers, which is part of the key of compiled kernels."""
     digest = hashlib.sha256()
     for header in sorted(KERNELS.glob("*/*.hpp")):
         digest.update(header.read_bytes())
@@ -66,7 +66,7 @@ class CudaDevice:
         function((n_blocks,), (n_threads,), given, shared_mem=shared)
 
     def _function(self, kernel: str, large: bool) -> Any:
-        """A kernel; `large`: one that may have more shared memory than usual, which has to be asked for."""
+        """A kernel; `large`: one that may have more shared memory than usual, which must be requested."""
         known = self._functions.get((kernel, large))
         if known is not None:
             return known
@@ -131,7 +131,7 @@ class CudaDevice:
 
 
 def _plain_number(given: float | np.floating[Any] | np.integer[Any] | None) -> float:
-    """Plain numbers: CuPy would pass NumPy's in their own width, and cannot pass null pointers."""
+    """The argument as a plain number: CuPy would pass NumPy's in their own width, and cannot pass null pointers."""
     if given is None:
         return 0
     return float(given) if isinstance(given, float | np.floating) else int(given)
@@ -145,7 +145,7 @@ def _memory_error(error: Exception) -> MemoryError:
 
 @cache
 def cuda_device() -> CudaDevice:
-    """CuPy's current GPU, with its compiled kernels; raises ImportError or RuntimeError that says what is missing."""
+    """CuPy's current GPU, with its compiled kernels; raises ImportError or RuntimeError that names what is missing."""
     return CudaDevice()
 
 

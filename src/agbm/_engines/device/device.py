@@ -16,7 +16,7 @@ Argument: TypeAlias = "DeviceArray | float | None"
 
 
 class DriverCalls(NamedTuple):
-    """Addresses of functions with which native code uses a device. Their signatures are those of CUDA's driver."""
+    """Addresses of the functions that native code calls; their signatures are those of CUDA's driver API."""
 
     launch: int
     """cuLaunchKernel. Native code ends the arguments of kernels with a null pointer, which the driver does not read."""
@@ -61,15 +61,15 @@ class Device(Protocol):
         """An array of this device as one of the library that `like` is an array of; its numbers are not copied."""
 
     def address(self, array: DeviceArray | None) -> int:
-        """Where the first number of an array is, for native code; 0 for None."""
+        """The address of the first number of an array, for native code; 0 for None."""
 
     def stream(self) -> int:
-        """The stream on which kernels run now, for native code."""
+        """The current stream of kernels, for native code."""
 
     def calls(self, kernels: Sequence[str]) -> DriverCalls:
-        """What native code launches these kernels with. Valid as long as the device."""
+        """The functions and kernels for native code; valid as long as the device exists."""
 
 
 def blocks_for(device: Device, n: int, n_threads: int, per_processor: int = 8) -> int:
-    """A number of blocks for a loop over n items: enough to occupy the device, and none without an item."""
+    """A number of blocks for a loop over n items: enough to occupy the device, but no block without an item."""
     return max(1, min(-(-n // n_threads), per_processor * device.n_processors))

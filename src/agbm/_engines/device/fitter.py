@@ -1,4 +1,4 @@
-"""Trees that are grown on rows of a device, as a weak learner."""
+"""Trees grown on rows of a device, as a weak learner."""
 
 from __future__ import annotations
 

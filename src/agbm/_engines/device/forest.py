@@ -1,4 +1,4 @@
-"""Forests on a device: predictions with the bits of the CPU."""
+"""Forests on a device: predictions with the same bits as on the CPU."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .table import check_table, rounded_down, table_arguments
 MOST_THREADS = 256
 FEWEST_THREADS = 32
 SHARED_BYTES = 2**16
-"""The most shared memory of a block: every card has as much."""
+"""The maximum of shared memory per block, which every GPU supports."""
 NARROW_COLUMNS = 2**10
 """Narrow nodes have fewer columns; see NarrowNode in predict_kernels.hpp."""
 NARROW_DISTANCE = 2**20
@@ -26,7 +26,7 @@ class _Nodes(NamedTuple):
     """The nodes of a forest for tables of one type, and how the kernels read these tables."""
 
     kernel: str
-    """The end of the names of the kernels."""
+    """The suffix of the kernel names."""
     n_threads: int
     columns: DeviceArray | None
     """The columns of a table that are copied to shared memory; None if they are too many."""

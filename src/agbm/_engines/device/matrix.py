@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
 BYTES_AT_ONCE = 2**26
-"""How much of a matrix is copied to the device, or on it, at a time."""
+"""Bytes of a matrix that are copied to the device, or on it, at a time."""
 
 Matrix: TypeAlias = "NDArray[Any] | csr_matrix | DeviceMatrix"
 """A checked matrix of numbers."""

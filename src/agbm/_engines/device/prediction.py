@@ -38,7 +38,7 @@ class DevicePredictions:
         return model.raw_predict(given.X, n_threads, given.offset, partial(predict, self._device))
 
     def results(self, model: FittedModel, X: Table, n_threads: int, offset: Values | None, kind: Result) -> Any:
-        """What the scores of rows become; on the device if X is there and they are numbers."""
+        """The results of a kind for the rows; on the device if X is there and the results are numbers."""
         finish = finish_of(model.labels, model.loss, kind)
         if is_on_gpu(X) and offset is None and finish is not None and isinstance(model.start, np.ndarray):
             numbers = model.reader.numbers(matrix_of(self._device, X))

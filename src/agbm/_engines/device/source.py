@@ -70,7 +70,7 @@ class DeviceTable(LocalTable):
         self._device = device
         self._bins: TableBins | None = None
         self._shared: BinnedRows | None = None
-        """None if members have categories of their own."""
+        """None if each member has its own categories."""
         self._tree_rows: dict[tuple[int, ...], DeviceTreeRows] = {}
 
     def bind(

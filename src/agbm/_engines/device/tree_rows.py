@@ -1,4 +1,4 @@
-"""The rows of a tree that grows on a device. Native code launches the kernels; here are its memory and its inputs."""
+"""The rows of a tree that grows on a device. Native code launches the kernels, with the memory and inputs given here."""
 
 from __future__ import annotations
 

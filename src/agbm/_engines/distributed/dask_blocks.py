@@ -40,12 +40,12 @@ class DaskBlocks:
         """Names for messages, with sizes once these are known."""
 
     def lazy_labels(self) -> list[Any]:
-        """For each partition, a delayed object: its labels, and what it is recognised by."""
+        """For each partition, a delayed object: its labels, and the checksum that identifies it."""
         call = delayed(call_named, pure=False)
         return [call(read, self.noun, i, None, block) for i, block in enumerate(self.blocks)]
 
     def see(self, labels: Sequence[Any]) -> list[Labels]:
-        """Recognise partitions from now on; returns their labels without rows. `labels` are futures of lazy_labels."""
+        """Record checksums of the partitions; returns their labels without rows. `labels` are futures of lazy_labels."""
         task = delayed(outline_and_size, pure=False)
         found = self._gathered([task(future) for future in labels])
         self.seen = [seen for _, seen, _ in found]
@@ -69,12 +69,12 @@ class DaskBlocks:
 
 
 def read(block: Block) -> tuple[Labels, Seen, int]:
-    """A task: the labels of a partition, a checksum to recognise it by, and the bytes that its features take."""
+    """A task: the labels of a partition, a checksum that identifies it, and the size of its features in bytes."""
     return *labels_and_seen(block), sizeof(block.X)
 
 
 def outline_and_size(found: tuple[Labels, Seen, int]) -> tuple[Labels, Seen, int]:
-    """A task: what was read of a partition, without rows."""
+    """A task: the result of `read`, without rows."""
     labels, seen, size = found
     return *outline_of((labels, seen)), size
 

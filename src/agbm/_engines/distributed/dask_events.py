@@ -40,7 +40,7 @@ def logged_iterations(client: Client) -> Iterator[Watcher]:
 
 
 def event_of(record: Record) -> dict[str, Any]:
-    """What is logged of an iteration; losses that do not exist are None. The dashboard needs "action"."""
+    """The event of an iteration; losses that do not exist are None. The dashboard needs "action"."""
 
     def known(loss: float) -> float | None:
         return None if math.isnan(loss) else float(loss)

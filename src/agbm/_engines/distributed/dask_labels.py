@@ -22,9 +22,9 @@ class Partition(NamedTuple):
     number: int
     """The number of the partition; those of X_val follow those of X."""
     lazy: Delayed
-    """A delayed object, which makes them from the partition itself whenever they are needed."""
+    """A delayed object that makes the rows from the partition whenever they are needed."""
     now: Future[Any]
-    """A future, with which they are in the memory of a worker."""
+    """A future that keeps the rows in the memory of a worker."""
 
 
 class DaskLabelled:
@@ -124,7 +124,7 @@ class DaskLabelled:
 
 
 def outcome_of_step(*arguments: Any) -> Outcome:
-    """A task: what a step finds, as far as it gets; see advance."""
+    """A task: the outcome of a step, as far as it gets; see advance."""
     return advance(*arguments)[1]
 
 

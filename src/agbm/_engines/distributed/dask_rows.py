@@ -54,7 +54,7 @@ class DaskRows:
         return bound(rows, learner, self._shards[-1])
 
     def _maker(self, labelled: DaskLabelled, rows: BlockRows) -> Callable[[Sequence[int], str], Held]:
-        """A function that has a worker make the shard of some partitions, of those with rows."""
+        """A function that lets a worker make the shard of some of the partitions with rows."""
         sources, call = sources_of(labelled.blocks), delayed(call_named, pure=False)
         shared = delayed(rows.reader, traverse=False)  # all parts need it: it travels once, and not with each
         parts = []

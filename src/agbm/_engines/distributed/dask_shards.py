@@ -34,7 +34,7 @@ LONG_WAIT = 30.0
 """Seconds to wait for the replies of a round before a warning names the workers that have not answered."""
 
 LOSSES = 4
-"""Losses of a partition with its worker in one round that end a fit, whatever the cause; so it is for Dask's tasks."""
+"""Losses of a partition with its worker in one round that end a fit, whatever the cause, as for Dask's tasks."""
 
 TRIES = 20
 """How often a message is sent again, with all workers alive, before the error is raised."""
@@ -313,7 +313,7 @@ class DaskShards:
         return True
 
     def _check_losses(self, lost: Sequence[Held]) -> None:
-        """Raise an error for partitions that workers are lost with again and again, such as for lack of memory."""
+        """Raise an error for partitions whose workers are lost repeatedly, for example because of too little memory."""
         for held in lost:
             for i in held.parts:
                 self._lost_with[i].append(held.worker)

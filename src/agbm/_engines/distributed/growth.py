@@ -1,4 +1,4 @@
-"""Trees that are grown on rows in shards."""
+"""Trees grown on rows in shards."""
 
 from __future__ import annotations
 

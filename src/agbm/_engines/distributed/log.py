@@ -77,7 +77,7 @@ class Log:
         self._pending.append(Order("forget", (name,)))
 
     def _all_that_matters(self, last: Order) -> list[Order]:
-        """The orders that create all arrays in use, each kept only while it is needed, and grow the current tree."""
+        """The orders that create all arrays in use and grow the current tree; each is kept only while it is needed."""
         unfinished = self._growth if last.what in GROWTH else [*self._growth, last]
         needed = self._living | {name for order in unfinished for name in order.inputs}
         wanted: list[Order] = []

@@ -17,7 +17,7 @@ from .messages import START
 
 
 class Facts(NamedTuple):
-    """What is known about all rows together."""
+    """Facts about all rows together."""
 
     n_train: int
     n_outputs: int

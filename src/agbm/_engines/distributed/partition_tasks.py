@@ -28,7 +28,7 @@ from ..._data.rows import Rows
 
 
 def labels_and_seen(block: Block) -> tuple[Labels, Seen]:
-    """A task: the labels and weights of a partition, and a checksum to recognise it by."""
+    """A task: the labels and weights of a partition, and a checksum that identifies it."""
     return labels_of(block), Seen.of(block)
 
 
@@ -62,7 +62,7 @@ def sources_of(blocks: Any) -> list[tuple[str, int, Any, Any]]:
 
 
 class Form(NamedTuple):
-    """The types of the vectors of all partitions; None for those that there are not."""
+    """The types of the vectors of all partitions; None for vectors that do not exist."""
 
     y: np.dtype[Any] | None
     weight: np.dtype[Any] | None
@@ -70,7 +70,7 @@ class Form(NamedTuple):
 
     @classmethod
     def of(cls, outline: Gathered) -> Form:
-        """From vectors without rows."""
+        """The types of vectors without rows."""
         vectors = (outline.y, outline.weight, outline.offset)
         return cls(*(None if vector is None else vector.dtype for vector in vectors))
 
