@@ -1,4 +1,4 @@
-"""The rows of a tree that grows on a device. Native code launches the kernels, with the memory and inputs given here."""
+"""The rows of a tree that grows on a device. Native code launches the kernels, with memory and inputs from here."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class DaskBlocks:
         return [call(read, self.noun, i, None, block) for i, block in enumerate(self.blocks)]
 
     def see(self, labels: Sequence[Any]) -> list[Labels]:
-        """Record checksums of the partitions; returns their labels without rows. `labels` are futures of lazy_labels."""
+        """Record checksums of partitions; returns their labels without rows. `labels` are futures of lazy_labels."""
         task = delayed(outline_and_size, pure=False)
         found = self._gathered([task(future) for future in labels])
         self.seen = [seen for _, seen, _ in found]
