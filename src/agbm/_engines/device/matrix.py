@@ -52,7 +52,7 @@ class DeviceMatrix(RemoteMatrix):
         chosen = np.arange(self._n_in_tables)[rows] if isinstance(rows, slice) else rows
         return DeviceMatrix(self._device, self._tables, chosen)
 
-    def followed_by(self, X: NDArray[Any] | DeviceMatrix) -> DeviceMatrix:
+    def followed_by(self, X: Any) -> DeviceMatrix:
         following = X if isinstance(X, DeviceMatrix) else DeviceMatrix(self._device, [table_to_device(self._device, X)])
         tables = [*self._tables, *following._tables]
         if self._rows is None and following._rows is None:
