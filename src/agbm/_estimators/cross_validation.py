@@ -52,7 +52,8 @@ Columns = dict[str, NDArray[Any]]
 class Splitter(Protocol):
     """A splitter of scikit-learn, such as KFold."""
 
-    def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterable[tuple[Any, Any]]: ...
+    def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterable[tuple[Any, Any]]:
+        """Pairs of training and test rows."""
 
 
 Folding: TypeAlias = "int | Splitter | Iterable[tuple[ArrayLike, ArrayLike]]"

@@ -19,7 +19,8 @@ _PLAIN = {"method": "gbm", "method__second_order": True, "max_iter": 100, "learn
 class HasParameters(Protocol):
     """An estimator with the interface of scikit-learn."""
 
-    def get_params(self) -> dict[str, Any]: ...
+    def get_params(self) -> dict[str, Any]:
+        """The parameters by name."""
 
 
 def from_params(
