@@ -179,13 +179,13 @@ def _columns_of(model: FittedModel) -> dict[str, Any]:
 
 
 def of_results(a: Content, b: Content) -> list[Difference]:
-    """Differences of what follows from the iterations: folded values, calibrations and baselines."""
+    """Differences of the results of the iterations: folded values, calibrations and baselines."""
     found = of_values("result", *({"calibration": of.description.get("calibration")} for of in (a, b)))
     return found + _of_sections("result", a, b, ("folded_value", "calibration.", "baseline"))
 
 
 def _of_sections(part: str, a: Content, b: Content, names: tuple[str, ...]) -> list[Difference]:
-    """Differences of sections whose names begin in one of these ways."""
+    """Differences of sections whose names begin with one of the given prefixes."""
     found = []
     for name in (name for name in {**a.arrays, **b.arrays} if name.startswith(names)):
         one, other = a.arrays.get(name), b.arrays.get(name)

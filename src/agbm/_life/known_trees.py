@@ -25,7 +25,7 @@ class KnownTrees(LocalRows):
         self._model = model
 
     def bind(self, rows: BlockRows, learner: TreeLearner) -> tuple[Objective[Array], Fitter[Array]]:
-        """See RowSource. The second result is no fitter, but knows the leaves of the rows."""
+        """The objective, and instead of a fitter an object that knows the leaves of the rows."""
         return rows.objective, cast(Any, BlockLeaves(self._model, rows.table, rows.reader, learner.n_threads))
 
 
@@ -58,7 +58,7 @@ class BlockLeaves:
 
 
 def _empty(shape: tuple[int, int], dtype: np.dtype[Any], folder: str) -> NDArray[Any]:
-    """An array in memory, or in a file that vanishes with it."""
+    """An array in memory, or in a file that is deleted with it."""
     if not folder:
         return np.empty(shape, dtype)
     with tempfile.TemporaryFile(dir=folder) as file:
@@ -66,6 +66,6 @@ def _empty(shape: tuple[int, int], dtype: np.dtype[Any], folder: str) -> NDArray
 
 
 def leaves_of(fitter: Fitter[Any]) -> Leaves:
-    """Finds the leaves of the rows that a fitter, or what KnownTrees has returned, is bound to."""
+    """The function that returns the leaves of the rows that a fitter, or the result of KnownTrees.bind, is bound to."""
     assert isinstance(fitter, (TableFitter, BlockLeaves))
     return fitter.leaves

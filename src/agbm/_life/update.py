@@ -280,7 +280,7 @@ class _KnownModel:
         return old + shift, replace(objective, start=objective.start + shift[:, np.newaxis])
 
     def _with_spread_level(self, start: Any, factor: float) -> Any:
-        """A start function with the level of the spread, which is no part of it while trees are fitted."""
+        """A start function with the level of the spread added, which is excluded while trees are fitted."""
         level = self.model.spread_level
         return start if level is None else with_level(start, factor * level, self.model.loss)
 
@@ -351,7 +351,7 @@ class _KnownModel:
         return values
 
     def _history(self, ensembles: Sequence[Ensemble], objective: LocalObjective) -> dict[str, NDArray[Any]]:
-        """The history with the training losses on these rows, and nothing that is not known of them."""
+        """The history with the training losses on these rows, and without quantities that are unknown for them."""
         old, n_records = self.model.history, self.model.best_iteration + 1
         losses = [
             [objective.train_loss(f) for f, _ in ensemble.replay(self._values(ensemble), objective.start)]

@@ -46,11 +46,11 @@ class Verification:
     """The result of a verification."""
 
     differences: list[Difference]
-    """What differs; values are those of the model, then those that the rows give. Empty if the model is verified."""
+    """The differences, with the values of the model and those that the rows give; empty if the model is verified."""
     iterations: list[int]
     """The iterations that were grown again, counted from 1."""
     unchecked: list[str]
-    """What was not checked, in words."""
+    """What was not checked, as text."""
 
     @property
     def verified(self) -> bool:
@@ -222,7 +222,7 @@ def _checked(wanted: Any, best: int) -> Any:
 
 
 def _unchecked(model: FittedModel, wanted: Any) -> list[str]:
-    """What a verification does not check, in words."""
+    """What a verification does not check, as text."""
     found = []
     best, calibrated = model.best_iteration, model.calibration is not None or model.baseline is not None
     if isinstance(wanted, int):

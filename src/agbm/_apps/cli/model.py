@@ -29,7 +29,7 @@ FIRST_INDEX = "first index"
 DECIMAL_COMMAS = "decimal commas"
 """Note in the model file: the columns of the training file with decimal commas."""
 NEEDED = "add it, since a model with offsets is evaluated with them"
-"""What to do if the rows to evaluate a model on have no offsets."""
+"""Advice for evaluation rows without offsets."""
 
 
 def important(model: Model) -> dict[str, float]:
@@ -118,7 +118,7 @@ def open_for(
     """Open a file for a model; return the file and the names of the model's features.
 
     What `form` does not specify is as in the training data. Columns are read with the types the model was trained with:
-    text features as text, whatever they look like in this file, and others as numbers, but for dates. `texts` and
+    text features as text, whatever they look like in this file, and others as numbers, except for dates. `texts` and
     `numbers` name further columns to read as text or as numbers.
     """
     names = [str(name) for name in getattr(model, "feature_names_in_", ())]

@@ -77,7 +77,7 @@ def show_json(found: Mapping[str, Any]) -> None:
     print(json.dumps(plain(found), indent=2))
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Any:
     """Convert a value to types that JSON supports."""
     if isinstance(value, Metric):
         return vars(value)

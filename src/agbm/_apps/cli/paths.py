@@ -1,4 +1,4 @@
-"""Input and output paths of commands: checks before training, and saving such that no trained model is lost."""
+"""Input and output paths of commands: checks before training, and saving without losing a trained model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The HTML page: a self-contained file that loads nothing; its only script is that of the what-if panel."""
+"""The HTML page: a self-contained file without external resources; its only script is that of the what-if panel."""
 
 from __future__ import annotations
 

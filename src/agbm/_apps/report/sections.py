@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from .findings import Findings, parameters_of
 from .markup import Html, Section, element, joined, pairs, percent, table
@@ -95,6 +94,6 @@ def _parameters(findings: Findings) -> Section | None:
     return Section("parameters", "Parameters", joined(body)) if body else None
 
 
-def _written(value: Any) -> str:
+def _written(value: object) -> str:
     text = repr(value)
     return text if len(text) <= LONGEST_VALUE else f"{text[: LONGEST_VALUE - 1]}…"

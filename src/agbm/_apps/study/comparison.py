@@ -19,6 +19,7 @@ from ..._base.sums import Array
 from ..._base.threads import resolve
 from ..._estimators.base import BaseAGBM
 from ..._fit.auto import ITERATIONS
+from ..._model.settings import CategoricalFeatures
 from .contenders import METHODS, PACKAGES, installed_peers
 from .evaluation import Split, Tried
 from .peers import FITS, Effort, Fitted, Numbers, matrices
@@ -87,7 +88,7 @@ def _check(split: Split, task: Task, contenders: Sequence[str], parameters: Mapp
     task.check(split)
 
 
-def _numbers(split: Split, task: Task, categorical_features: Any) -> Numbers:
+def _numbers(split: Split, task: Task, categorical_features: CategoricalFeatures) -> Numbers:
     if isinstance(task, Ranking):
         return _rankings(split, categorical_features)
     if isinstance(task, Survival):
@@ -99,7 +100,7 @@ def _numbers(split: Split, task: Task, categorical_features: Any) -> Numbers:
     return Numbers(X, y, X_val, y_val, X_test, mask, 0 if classes is None else len(classes))
 
 
-def _rankings(split: Split, categorical_features: Any) -> Numbers:
+def _rankings(split: Split, categorical_features: CategoricalFeatures) -> Numbers:
     """The rows of a ranking, in the order of their queries, as the other libraries need them.
 
     Validation queries without a relevant document are left out: the other libraries count them as perfect.
@@ -113,7 +114,7 @@ def _rankings(split: Split, categorical_features: Any) -> Numbers:
     return Numbers(X[order], relevance, X_val[order_val], relevance_val, X_test, mask, 0, sizes, sizes_val)
 
 
-def _lifetimes(split: Split, categorical_features: Any) -> Numbers:
+def _lifetimes(split: Split, categorical_features: CategoricalFeatures) -> Numbers:
     """The rows of survival analysis, with censored times as negative numbers, as the other libraries need them."""
     (X, X_val, X_test), mask = matrices([split.X, split.X_val, split.X_test], categorical_features)
     y, y_val = (

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from scipy.stats import binomtest, rankdata
 
 from ..._base.sums import Array
+from ..._base.types import Table
 from ..._data.rows import some_of
 from ..._fit.progress import readable
 
@@ -40,11 +41,11 @@ class Metric:
 class Split:
     """Training, validation and test rows, as tables of any kind that `fit` accepts."""
 
-    X: Any
+    X: Table
     y: NDArray[Any]
-    X_val: Any
+    X_val: Table
     y_val: NDArray[Any]
-    X_test: Any
+    X_test: Table
     y_test: NDArray[Any]
 
 

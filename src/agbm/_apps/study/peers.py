@@ -13,7 +13,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +21,13 @@ from scipy.sparse import csr_matrix, issparse
 from sklearn.utils import check_array
 
 from ..._base.sums import Array
+from ..._base.types import AnyArray
 from ..._data.derivation import Derivation, look
 from ..._data.tables import Categories, as_table, categorical_mask, named_mask, needs_reading
+from ..._estimators.base import BaseAGBM
+from ..._model.settings import CategoricalFeatures
+
+Matrix: TypeAlias = "AnyArray | csr_matrix"
 
 
 @dataclass(frozen=True)
@@ -40,11 +45,11 @@ class Effort:
 class Numbers:
     """The rows of a split as numeric matrices, with categories as codes and classes as 0, 1, ..."""
 
-    X: Any
+    X: Matrix
     y: NDArray[Any]
-    X_val: Any
+    X_val: Matrix
     y_val: NDArray[Any]
-    X_test: Any
+    X_test: Matrix
     categorical: NDArray[np.bool_]
     n_classes: int
     """0 for regression, rankings and survival analysis."""
@@ -81,11 +86,11 @@ class Fitted:
     best: int
     curve: Mapping[str, Sequence[float]]
     parameters: Mapping[str, Any]
-    model: Any = None
+    model: BaseAGBM | None = None
     """The fitted estimator, if it is one of this library."""
 
 
-def matrices(tables: Sequence[Any], categorical_features: Any) -> tuple[list[Any], NDArray[np.bool_]]:
+def matrices(tables: Sequence[Any], categorical_features: CategoricalFeatures) -> tuple[list[Any], NDArray[np.bool_]]:
     """Convert tables to numeric matrices, with categories as codes; also return which columns are categorical.
 
     The codes are those of the first table; categories that it does not have become NaN. Dates become the numbers that
@@ -217,7 +222,7 @@ def _fit_xgboost(data: Numbers, effort: Effort) -> Fitted:
     watch = _Stopwatch()
 
     class Laps(xgboost.callback.TrainingCallback):  # type: ignore[misc]
-        def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
+        def after_iteration(self, model: object, epoch: int, evals_log: object) -> bool:
             watch.lap()
             return False
 
@@ -253,7 +258,7 @@ def _fit_catboost(data: Numbers, effort: Effort) -> Fitted:
     metric = data.choose("RMSE", "Logloss", "MultiClass", "NDCG:top=10;type=Exp", "Cox")
     categorical = np.flatnonzero(data.categorical).tolist()
 
-    def pool(X: Any, y: NDArray[Any] | None = None, queries: NDArray[np.intp] | None = None) -> Any:
+    def pool(X: Matrix, y: NDArray[Any] | None = None, queries: NDArray[np.intp] | None = None) -> Any:
         shared = {"group_id": _numbered(queries), "thread_count": effort.threads}
         if not categorical:
             return catboost.Pool(X, y, **shared)
@@ -267,7 +272,7 @@ def _fit_catboost(data: Numbers, effort: Effort) -> Fitted:
     watch = _Stopwatch()
 
     class Laps:
-        def after_iteration(self, info: Any) -> bool:
+        def after_iteration(self, info: object) -> bool:
             watch.lap()
             return True
 

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..._base.sums import Array
+from ..._base.types import AnyArray, Table, Values
 from ..._data.hold_out import hold_out, hold_out_groups, strata_of_numbers, strata_of_queries, stratified_folds
 from ..._data.rows import some_of
 from ..._estimators.base import BaseAGBM
@@ -52,26 +53,28 @@ class Task(ABC):
     @property
     @abstractmethod
     def loss(self) -> str:
-        """The name of the loss of a row, of which `evaluate` takes means."""
+        """The name of the loss of a row, whose mean `evaluate` returns."""
 
     @property
     def loss_scale(self) -> float:
         """The loss of `evaluate` divided by that of `history_`."""
         return 1.0
 
-    def fit(self, model: Any, X: Any, y: Any, weight: Any = None, offset: Any = None) -> Any:
+    def fit(
+        self, model: BaseAGBM, X: Table, y: AnyArray, weight: Values | None = None, offset: Values | None = None
+    ) -> Any:
         """Fit a model."""
         return model.fit(X, y, sample_weight=weight, offset=offset)
 
-    def fit_with(self, model: Any, split: Split) -> Any:
+    def fit_with(self, model: BaseAGBM, split: Split) -> Any:
         """Fit a model to the training rows of a split; early stopping uses the validation rows."""
         return model.fit(split.X, split.y, X_val=split.X_val, y_val=split.y_val)
 
-    def update(self, model: Any, X: Any, y: Any, **options: Any) -> Any:
+    def update(self, model: BaseAGBM, X: Table, y: AnyArray, **options: Any) -> Any:
         """Update a fitted model."""
         return model.update(X, y, **options)
 
-    def predict(self, model: Any, X: Any, offset: Any = None) -> Array:
+    def predict(self, model: BaseAGBM, X: Table, offset: Values | None = None) -> Array:
         """The predictions that `evaluate` needs."""
         return np.asarray(model.predict(X, offset))
 
@@ -117,20 +120,17 @@ class Classification(Task):
     estimator = AGBMClassifier
     loss = "log loss"
 
-    def predict(self, model: Any, X: Any, offset: Any = None) -> Array:
-        """See Task."""
+    def predict(self, model: BaseAGBM, X: Table, offset: Values | None = None) -> Array:
         return np.asarray(model.predict_proba(X, offset))
 
     def evaluate(self, y: NDArray[Any], predicted: Array) -> tuple[list[Metric], Array]:
-        """See Task."""
         return metrics_of_classes(y, predicted, self.classes), losses_of_classes(y, predicted, self.classes)
 
     def strata(self, y: NDArray[Any]) -> NDArray[Any]:
-        """See Task."""
         return y
 
     def check(self, split: Split) -> None:
-        """See Task: validation and test rows must not have a class that no training row has."""
+        """Raise ValueError if validation or test rows have a class that no training row has."""
         for rows, labels in (("validation", split.y_val), ("test", split.y_test)):
             unknown = np.setdiff1d(labels, split.y).tolist()
             if unknown:
@@ -151,20 +151,17 @@ class Regression(Task):
 
     @property
     def loss(self) -> str:
-        """See Task."""
         return "squared error" if self.levels is None else "pinball loss"
 
     @property
     def loss_scale(self) -> float:
-        """See Task: `history_` has half the squared error."""
+        """2 for the squared error, of which `history_` has half."""
         return 2.0 if self.levels is None else 1.0
 
     def strata(self, y: NDArray[Any]) -> NDArray[Any] | None:
-        """See Task."""
         return strata_of_numbers(np.asarray(y, dtype=np.float64)[np.newaxis])
 
     def evaluate(self, y: NDArray[Any], predicted: Array) -> tuple[list[Metric], Array]:
-        """See Task."""
         y = np.asarray(y, dtype=np.float64)
         if self.levels is None:
             return metrics_of_values(y, predicted), losses_of_values(y, predicted)
@@ -180,7 +177,7 @@ class Ranking(Task):
     loss = "1 - NDCG@10"
 
     def evaluate(self, y: NDArray[Any], predicted: Array) -> tuple[list[Metric], Array]:
-        """See Task. Queries without relevant documents are left out."""
+        """Metrics and losses of queries; those without relevant documents are left out."""
         relevance, query = y.T
         found = {
             name: RankingMetric(kind, cut).of_queries(relevance, query, predicted)[1]
@@ -191,22 +188,21 @@ class Ranking(Task):
         return [mean_metric(name, of, lower_is_better=False) for name, of in found.items()], 1.0 - found["NDCG@10"]
 
     def strata(self, y: NDArray[Any]) -> NDArray[Any]:
-        """See Task."""
         return strata_of_queries(y[:, 0], y[:, 1])
 
     def hold_out(self, y: NDArray[Any], share: float, seed: int) -> Fold:
-        """See Task; whole queries."""
+        """Split whole queries at random."""
         return hold_out_groups(y[:, 1], share, self.strata(y), seed)
 
     def sample(self, y: NDArray[Any], n_rows: int, seed: int) -> NDArray[np.intp]:
-        """See Task; whole queries, at least one."""
+        """Draw whole queries with at most n_rows rows in total, at least one query."""
         queries, numbers, sizes = np.unique(y[:, 1], return_inverse=True, return_counts=True)
         order = np.random.default_rng(seed).permutation(len(queries))
         n_queries = max(1, int(np.searchsorted(np.cumsum(sizes[order]), n_rows, side="right")))
         return np.flatnonzero(np.isin(numbers, order[:n_queries]))
 
     def folds(self, y: NDArray[Any], n_folds: int, seed: int) -> list[Fold]:
-        """See Task; whole queries."""
+        """The rows of each fold, which consist of whole queries."""
         from sklearn.model_selection import StratifiedGroupKFold
 
         folds = StratifiedGroupKFold(n_folds, shuffle=True, random_state=seed)
@@ -224,11 +220,9 @@ class Survival(Task):
 
     @property
     def loss(self) -> str:
-        """See Task."""
         return "integrated Brier score" if len(self.times) else "discordance"
 
-    def predict(self, model: Any, X: Any, offset: Any = None) -> Array:
-        """See Task."""
+    def predict(self, model: BaseAGBM, X: Table, offset: Values | None = None) -> Array:
         risk = model.predict(X, offset)
         if not len(self.times):
             return np.asarray(risk[:, np.newaxis])
@@ -236,7 +230,6 @@ class Survival(Task):
         return np.column_stack([risk, probabilities])
 
     def evaluate(self, y: NDArray[Any], predicted: Array) -> tuple[list[Metric], Array]:
-        """See Task."""
         time, event = np.asarray(y[:, 0], dtype=np.float64), y[:, 1] > 0
         predicted = predicted.reshape(len(y), -1)  # risks alone may have one dimension
         ordered, discordances = concordance_metric(time, event, predicted[:, 0])
@@ -249,11 +242,11 @@ class Survival(Task):
         return [mean_metric(self.loss, losses, lower_is_better=True), *metrics], losses
 
     def strata(self, y: NDArray[Any]) -> NDArray[Any]:
-        """See Task: rows with and without an event."""
+        """The events: rows with and without one are two classes."""
         return y[:, 1]
 
 
-def task_of(model: Any) -> Task:
+def task_of(model: BaseAGBM) -> Task:
     """The task of a fitted model."""
     if isinstance(model, AGBMClassifier):
         return Classification(model.classes_)
@@ -273,6 +266,6 @@ def _times_of(model: AGBMSurvival) -> list[float]:
     return [float(time) for time in known[places]]
 
 
-def levels_of(model: Any) -> tuple[float, ...] | None:
+def levels_of(model: BaseAGBM) -> tuple[float, ...] | None:
     """The quantiles of a model that predicts a list of them for each row; None for all others."""
     return traits_of(model.model_.loss).listed_quantiles or None

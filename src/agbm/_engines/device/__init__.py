@@ -1,4 +1,4 @@
-"""Training and prediction on a GPU: arrays and kernels of a device, with the bits of the CPU."""
+"""Training and prediction on a GPU: arrays and kernels of a device, with the same bits as on the CPU."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def rows_of_device(name: str) -> DeviceRows:
-    """The source of rows for a device; raises ImportError or RuntimeError that says what is missing."""
+    """The source of rows for a device; raises ImportError or RuntimeError that names what is missing."""
     from .cuda import cuda_device
     from .source import DeviceRows
 
@@ -20,7 +20,7 @@ def rows_of_device(name: str) -> DeviceRows:
 
 
 def predictions_on_device(name: str) -> DevicePredictions:
-    """Predictions on a device; raises ImportError or RuntimeError that says what is missing."""
+    """Predictions on a device; raises ImportError or RuntimeError that names what is missing."""
     from .cuda import cuda_device
     from .prediction import DevicePredictions
 

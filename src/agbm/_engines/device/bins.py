@@ -53,7 +53,7 @@ class DeviceBins:
         return codes
 
     def fill(self, codes: DeviceArray, first_row: int, X: DeviceArray) -> None:
-        """Write the codes of a table on the device, from row first_row on."""
+        """Write the codes of a table on the device, starting at row first_row."""
         check_table(X, self._bins.n_features)
         n_rows = X.shape[0]
         if n_rows == 0 or self.n_groups == 0:

@@ -19,7 +19,7 @@ N_THREADS = 256
 
 
 class BinnedRows(NamedTuple):
-    """The codes of rows on a device, and what is known of its columns, which are the features."""
+    """The codes of rows on a device, and a description of the columns, which are the features."""
 
     device: Device
     bins: Bins

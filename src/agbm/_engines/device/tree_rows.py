@@ -1,4 +1,4 @@
-"""The rows of a tree that grows on a device. Native code launches the kernels; here are its memory and its inputs."""
+"""The rows of a tree that grows on a device. Native code launches the kernels, with memory and inputs from here."""
 
 from __future__ import annotations
 
@@ -112,7 +112,6 @@ class DeviceTreeRows:
     def _tally(
         self, leaves: NDArray[np.int32], output: int, known: NDArray[np.uint64], shift: int, width: int
     ) -> NDArray[np.int64]:
-        """See Tally."""
         device, inputs, memory = self._rows.device, self._inputs, self._memory
         tallies = device.zeros((len(leaves), 2**width), np.int64)
         nodes, bits = device.to_device(leaves.astype(np.int64)), device.to_device(known)

@@ -30,22 +30,22 @@ class DaskRows:
     in_this_process = False
     gives_digests = True
 
-    def __init__(self, client: Any) -> None:
+    def __init__(self, client: distributed.Client) -> None:
         self._workers = Workers(client)
         self._shards: list[DaskShards] = []
 
-    def blocks_of(self, X: Any, y: Any, sample_weight: Any, offset: Any) -> tuple[Blocks, Any, Any, Any] | None:
-        """See RowSource."""
+    def blocks_of(
+        self, X: object, y: object, sample_weight: object, offset: object
+    ) -> tuple[Blocks, Any, Any, Any] | None:
         return DaskBlocks(self._workers, X, y, sample_weight, offset), None, None, None
 
     def labelled(
-        self, blocks: Blocks, y: Any, sample_weight: Any, offset: Any, name_of_y: str = "y"
+        self, blocks: Blocks, y: object, sample_weight: object, offset: object, name_of_y: str = "y"
     ) -> tuple[Gathered, DaskLabelled]:
-        """See RowSource. The partitions contain y, weights and offsets."""
+        """The partitions with labels, weights and offsets, all of which they contain."""
         return DaskLabelled.of(self._workers, cast(DaskBlocks, blocks), name_of_y)
 
     def bind(self, rows: BlockRows, learner: TreeLearner) -> tuple[ClusterObjective, ClusterFitter]:
-        """See RowSource."""
         labelled = cast(DaskLabelled, rows.table.labelled)
         make = self._maker(labelled, rows)
         n_rows = [labelled.n_rows[number] for number in labelled.numbers]
@@ -54,7 +54,7 @@ class DaskRows:
         return bound(rows, learner, self._shards[-1])
 
     def _maker(self, labelled: DaskLabelled, rows: BlockRows) -> Callable[[Sequence[int], str], Held]:
-        """A function that has a worker make the shard of some partitions, of those with rows."""
+        """A function that lets a worker make the shard of some of the partitions with rows."""
         sources, call = sources_of(labelled.blocks), delayed(call_named, pure=False)
         shared = delayed(rows.reader, traverse=False)  # all parts need it: it travels once, and not with each
         parts = []

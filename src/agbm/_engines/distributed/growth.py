@@ -1,4 +1,4 @@
-"""Trees that are grown on rows in shards."""
+"""Trees grown on rows in shards."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ClusterFitter(TreesOfIterations[RemoteFunction]):
         self._growers = learner.growers(_native.RemoteGrower, bins, bins.matrix(0))
 
     def values(self, model: Model) -> Sequence[RemoteFunction]:
-        """See Fitter. The trees must have been grown with the same bins."""
+        """The values of a model, whose trees must have been grown with the same bins."""
         forest = as_forest(model)
         return self._log.create("forest", [], forest, self._bins.left_codes(forest), n=forest.n_functions)
 

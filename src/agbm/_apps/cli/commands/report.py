@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...._core.methods import name_of
 from ...._estimators.classifier import AGBMClassifier
@@ -101,7 +102,7 @@ def predictions_in(model: Model, file: DataFile, features: Sequence[str], target
     return report.predictions_of(model, _present(file, features, ~absent), y[~absent], offset)
 
 
-def _present(file: DataFile, features: Sequence[str], present: Any) -> Iterator[Any]:
+def _present(file: DataFile, features: Sequence[str], present: NDArray[np.bool_]) -> Iterator[Any]:
     """Yield the rows of a file that are present, in batches."""
     begin = 0
     for piece in file.pieces(features):

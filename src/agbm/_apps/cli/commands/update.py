@@ -131,7 +131,7 @@ class Labelled:
         return self.file.table(self.features)
 
     def pieces(self, rows: NDArray[np.intp]) -> Iterator[tuple[Any, NDArray[np.intp]]]:
-        """Batches of some rows, which are ascending, and the numbers of these rows."""
+        """Batches of some rows in ascending order, and the numbers of these rows."""
         return rows_of([self._all] if self._fits else self.file.pieces(self.features), rows)
 
 

@@ -1,4 +1,4 @@
-"""`agbm verify`: check whether a model is the one that its training data give."""
+"""`agbm verify`: check whether a model is the result of training on given data."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _wanted(arguments: argparse.Namespace, best: int) -> str | int | list[int]:
 def _asked(notes: Mapping[str, str], arguments: argparse.Namespace) -> argparse.Namespace:
     """Return the arguments of the command that trained the model, with another path of the data.
 
-    The command comes from the file: of what it says, only how the table is read and divided is used.
+    The command comes from the model file; only the options on how the table is read and divided are used.
     """
     try:
         program, command, *words = shlex.split(notes.get("command", ""))
