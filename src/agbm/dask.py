@@ -19,17 +19,17 @@ from ._data.blocks import is_rounded
 from ._data.rows import Given
 from ._engines.distributed.dask_blocks import partitions_of
 from ._engines.distributed.dask_events import logged_iterations
-from ._engines.distributed.dask_rows import DaskRows
 from ._engines.distributed.dask_shards import talking_to_workers
+from ._engines.distributed.dask_source import DaskSource
 from ._estimators.base import BaseAGBM
 from ._estimators.classifier import AGBMClassifier
+from ._estimators.parameters import FitTable, Targets
 from ._estimators.ranker import AGBMRanker
 from ._estimators.regressor import AGBMRegressor
 from ._estimators.survival import AGBMSurvival
-from ._estimators.types import FitTable, Targets
 from ._labels.lifetimes import as_matrix
 from ._labels.matrices import LabelSets
-from ._life.update import Wanted
+from ._lifecycle.update import Wanted
 from ._losses import traits_of
 from ._migration.foreign import refuse_arguments
 from ._storage.checkpoint import Checkpoint
@@ -74,7 +74,7 @@ class _OnDask(BaseAGBM):
         """
         refuse_arguments(unknown)
         client = distributed.get_client() if client is None else client
-        rows, callbacks = DaskRows(client), self.callbacks
+        rows, callbacks = DaskSource(client), self.callbacks
         try:
             saving = [] if checkpoint is None else [Checkpoint(checkpoint)]
             with talking_to_workers(client), logged_iterations(client) as log:
@@ -107,7 +107,7 @@ class _OnDask(BaseAGBM):
         """
         check_is_fitted(self)
         client = distributed.get_client() if client is None else client
-        rows = DaskRows(client)
+        rows = DaskSource(client)
         try:
             with talking_to_workers(client):
                 given = _given(X, y, sample_weight, offset)

@@ -10,8 +10,8 @@ from typing import Any, Protocol, cast
 import numpy as np
 
 from .._base import _native
+from .._base.collectives import largest
 from .._base.sums import Array, ExactSum, empty, exact_sum, inner_sums, rounded_inner_sums, rows_together, weight_sum
-from .._base.together import largest
 from .._base.weights import Weights
 from .._losses import BuiltInLoss, JointLoss, Loss, has_kernels, is_built_in, traits_of
 from .._uncertainty.conformal import Nonconformity, scores_of_labels

@@ -30,8 +30,8 @@ from .._fit.run import Run
 from .._fit.sources import RowSource
 from .._fit.train import check_continues, settled, train
 from .._labels.base import Labels, Result
-from .._life.update import Wanted, updated
-from .._life.verification import ALL, Replay, Verification
+from .._lifecycle.update import Wanted, updated
+from .._lifecycle.verification import ALL, Replay, Verification
 from .._losses import Loss
 from .._migration.foreign import of_attribute, of_estimator, of_loss
 from .._model.calibration import calibrated
@@ -50,7 +50,7 @@ from .._model.settings import (
     Start,
 )
 from .._storage import model as storage
-from .types import FitTable, Targets
+from .parameters import FitTable, Targets
 
 ESTIMATORS: dict[str, type[BaseAGBM]] = {}
 """The estimators that model files can contain, by name."""

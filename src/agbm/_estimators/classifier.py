@@ -38,8 +38,7 @@ from .._model.settings import (
     Start,
 )
 from .base import ESTIMATORS, BaseAGBM, of_model
-from .parameters import CONSTRAINTS, ClassificationLoss
-from .types import FitTable, Targets
+from .parameters import CONSTRAINTS, ClassificationLoss, FitTable, Targets
 
 
 class AGBMClassifier(ClassifierMixin, BaseAGBM):  # type: ignore[misc]

@@ -44,7 +44,7 @@ from .._labels.relevances import Relevances, ranks, whole_queries
 from .._model.settings import Scoring, Settings
 from .base import BaseAGBM
 from .folds import Folds, Split, prepared_folds
-from .types import Targets
+from .parameters import Targets
 
 Columns = dict[str, NDArray[Any]]
 

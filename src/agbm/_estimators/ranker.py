@@ -17,7 +17,7 @@ from .._data.rows import Given
 from .._labels.base import Result
 from .._labels.queries import Asked, with_queries
 from .._labels.relevances import RANKER, Relevances
-from .._life.update import Wanted
+from .._lifecycle.update import Wanted
 from .._losses import Loss
 from .._losses.metrics import RankingMetric
 from .._migration.foreign import refuse_arguments
@@ -34,8 +34,7 @@ from .._model.settings import (
     Start,
 )
 from .base import ESTIMATORS, BaseAGBM
-from .parameters import CONSTRAINTS, RankingLoss
-from .types import FitTable, Targets
+from .parameters import CONSTRAINTS, FitTable, RankingLoss, Targets
 
 SCORE = RankingMetric("ndcg", 10)
 

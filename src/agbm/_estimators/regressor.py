@@ -33,8 +33,7 @@ from .._model.settings import (
     Start,
 )
 from .base import ESTIMATORS, BaseAGBM
-from .parameters import CONSTRAINTS, RegressionLoss
-from .types import FitTable
+from .parameters import CONSTRAINTS, FitTable, RegressionLoss
 
 
 class AGBMRegressor(RegressorMixin, BaseAGBM):  # type: ignore[misc]

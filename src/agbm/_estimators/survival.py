@@ -36,8 +36,7 @@ from .._model.settings import (
 )
 from .._model.survival_functions import StepFunction, cumulative_hazards, quantiles
 from .base import ESTIMATORS, BaseAGBM, of_model
-from .parameters import CONSTRAINTS, SurvivalLoss
-from .types import FitTable
+from .parameters import CONSTRAINTS, FitTable, SurvivalLoss
 
 _LOSSES = (
     '"auto", "cox", "cox:breslow", "cox:efron", "aft:normal", "aft:logistic", "aft:extreme", "piecewise_exponential"'

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._base import threads
+from .._base.collectives import combined, count
 from .._base.identity import fingerprints
 from .._base.sums import Array
-from .._base.together import combined, count
 from .._base.types import AnyArray
 from .._base.weights import Weights
 from .._core.ensemble import Ensemble

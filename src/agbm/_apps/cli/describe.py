@@ -11,7 +11,7 @@ import numpy as np
 from ..._data.derivation import DateColumn
 from ..._fit.progress import readable
 from .. import report as report
-from ..study.tasks import Ranking, Regression, Survival
+from ..evaluation.tasks import Ranking, Regression, Survival
 from .model import DECIMAL_COMMAS, FIRST_INDEX, FORM, note_of_form
 from .output import listed
 from .reading.data import Question

@@ -13,14 +13,14 @@ from ..._core.methods import name_of
 from ..._fit.progress import readable
 from ..._labels.matrices import LabelSets
 from ...export._view import feature_names
-from ..study.evaluation import Metric
-from ..study.tasks import task_of
-from .options import USUAL, Form, is_encoding
+from ..evaluation.metrics import Metric
+from ..evaluation.tasks import task_of
 from .output import listed, unbroken
 from .reading.data import Model, check_column, warn_of_missed
 from .reading.files import DataFile, open_table
 from .reading.labels import label_types, labels_in, noted_second
 from .reading.offsets import noted_column, of_rows, offsets_in
+from .shared_options import USUAL, Form, is_encoding
 
 FORM = "csv"
 """Note in the model file: how the csv file with the training data was stored, where it differs from the usual."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..study.evaluation import Metric
+from ..evaluation.metrics import Metric
 from .status import printable
 
 WIDEST, USUAL_WIDTH = 110, 80

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 
-from ..._base.whole_file import check_can_replace, is_special
+from ..._base.atomic_file import check_can_replace, is_special
 from .output import size
 from .reading.data import Model
 

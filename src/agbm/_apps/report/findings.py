@@ -22,8 +22,8 @@ from ..._estimators.survival import AGBMSurvival
 from ..._fit.scoring import row_sets
 from ..._losses import traits_of
 from ..._model.settings import CategoricalFeatures
-from ..study.evaluation import Metric, Tried
-from ..study.tasks import task_of
+from ..evaluation.metrics import Metric, Tried
+from ..evaluation.tasks import task_of
 from .measured import Measured, Measuring
 
 Estimator = AGBMClassifier | AGBMRegressor | AGBMRanker | AGBMSurvival

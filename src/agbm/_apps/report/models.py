@@ -17,7 +17,7 @@ from ..._data.tables import missing
 from ..._estimators.classifier import AGBMClassifier
 from ..._losses import traits_of
 from ...export._view import feature_names
-from ..study.evaluation import Tried
+from ..evaluation.metrics import Tried
 from .figures import figures
 from .findings import Estimator, Findings, Predictions, whose
 from .markup import Html, Section, element, joined, number, seconds, table

@@ -8,7 +8,7 @@ from hashlib import sha256
 from importlib.resources import files
 from string import Template
 
-from ..._base.whole_file import replacing
+from ..._base.atomic_file import replacing
 from .findings import Findings
 from .markup import Html, element, joined
 from .sections import all_sections, header

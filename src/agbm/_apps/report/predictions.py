@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from ..._base.sums import Array
 from ..._estimators.classifier import AGBMClassifier
 from ..._losses import traits_of
-from ..study.evaluation import Tried
-from ..study.survival_metrics import at, kaplan_meier
-from ..study.tasks import Ranking, Survival, levels_of, task_of
+from ..evaluation.metrics import Tried
+from ..evaluation.survival_metrics import at, kaplan_meier
+from ..evaluation.tasks import Ranking, Survival, levels_of, task_of
 from .figures import figures
 from .findings import Estimator, Findings, Predictions, whose
 from .markup import Html, Section, element, joined, number, percent, table

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from .comparison_table import in_a_sentence, metrics
 from .findings import Findings, parameters_of
 from .markup import Html, Section, element, joined, pairs, percent, table
-from .metrics import in_a_sentence, metrics
 from .models import model_sections
 from .predictions import baseline, prediction_sections
 from .what_if import Panel

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..._base.sums import Array
-from ..study.survival_metrics import at, kaplan_meier
+from ..evaluation.survival_metrics import at, kaplan_meier
 from .figures import figures
 from .findings import Predictions
 from .markup import Section, element, joined, number, table

@@ -10,8 +10,8 @@ import numpy as np
 from ..._base.sums import Array
 from ..._estimators.classifier import AGBMClassifier
 from ..._losses import frozen_distribution
-from ..study.evaluation import losses_of_quantiles
-from ..study.tasks import levels_of
+from ..evaluation.metrics import losses_of_quantiles
+from ..evaluation.tasks import levels_of
 from .figures import figures
 from .findings import Estimator, Predictions
 from .markup import Html, Section, element, joined, number, percent, table

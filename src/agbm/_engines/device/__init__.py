@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .prediction import DevicePredictions
-    from .source import DeviceRows
+    from .source import DeviceSource
 
 # Imports are in functions: most users have no GPU.
 
 
-def rows_of_device(name: str) -> DeviceRows:
+def rows_of_device(name: str) -> DeviceSource:
     """The source of rows for a device; raises ImportError or RuntimeError that names what is missing."""
     from .cuda import cuda_device
-    from .source import DeviceRows
+    from .source import DeviceSource
 
-    return DeviceRows(cuda_device())
+    return DeviceSource(cuda_device())
 
 
 def predictions_on_device(name: str) -> DevicePredictions:

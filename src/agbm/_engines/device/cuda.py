@@ -18,7 +18,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from ..._base.whole_file import check_can_replace, replacing
+from ..._base.atomic_file import check_can_replace, replacing
 from ..._kernels import KERNELS
 from .device import Argument, DeviceArray, DriverCalls
 

@@ -15,9 +15,9 @@ from ..._tree import Forest, TreeLearner
 from ..._tree.learner import TreesOfIterations, as_forest
 from ..._tree.sampling import Sample
 from . import vectors
+from .bins import BinnedRows
 from .device import Device, DeviceArray
-from .rows import BinnedRows
-from .tree_rows import DeviceTreeRows, TreeInputs
+from .growth import DeviceTreeRows, TreeInputs
 
 
 class DeviceWeights(NamedTuple):

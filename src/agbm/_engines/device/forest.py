@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ..._tree.forest import Forest
 from .device import Argument, Device, DeviceArray, blocks_for
-from .table import check_table, rounded_down, table_arguments
+from .matrix import check_table, rounded_down, table_arguments
 
 MOST_THREADS = 256
 FEWEST_THREADS = 32

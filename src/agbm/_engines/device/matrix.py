@@ -1,4 +1,4 @@
-"""Matrices of numbers on a device, as fit and predict read them."""
+"""Matrices of numbers on a device, as fit and predict read them, in any memory order."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from numpy.typing import DTypeLike, NDArray
 from ..._data.rows import Given, RemoteMatrix
 from ..._data.tables import is_on_gpu
 from .device import Device, DeviceArray
-from .table import table_to_device
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -114,3 +113,30 @@ def matrix_of(device: Device, X: object) -> DeviceMatrix:
     if table.dtype.kind not in "fiub":
         raise ValueError(f"X must contain real numbers; got {table.dtype}.")
     return DeviceMatrix(device, [table if table.dtype in (np.float32, np.float64) else table.astype(np.float64)])
+
+
+def check_table(X: DeviceArray, n_columns: int) -> None:
+    """Raise ValueError unless X is a float32 or float64 table with the given number of columns."""
+    if X.ndim != 2 or X.shape[1] != n_columns or X.dtype not in (np.float32, np.float64):
+        raise ValueError(
+            f"X must have {n_columns} columns of float32 or float64 on the device; got {X.dtype} of shape {X.shape}."
+        )
+
+
+def table_arguments(X: DeviceArray) -> tuple[DeviceArray, int, int]:
+    """A table as arguments of kernels: its numbers and its strides in numbers."""
+    return X, int(X.strides[0]) // int(X.itemsize), int(X.strides[1]) // int(X.itemsize)
+
+
+def table_to_device(device: Device, X: NDArray[Any]) -> DeviceArray:
+    """A copy of a table on the device, in about the same memory order, since transposing takes longer than copying."""
+    by_columns = abs(X.strides[0]) < abs(X.strides[1])
+    return device.to_device(X.T).T if by_columns else device.to_device(X)
+
+
+def rounded_down(thresholds: NDArray[np.float64], dtype: DTypeLike) -> NDArray[Any]:
+    """The largest numbers of a type that are not above the thresholds: its numbers are above both or above neither."""
+    with np.errstate(over="ignore", under="ignore"):
+        nearest = thresholds.astype(dtype)
+        below = np.nextafter(nearest, np.array(-np.inf, dtype=dtype))
+    return np.where(nearest > thresholds, below, nearest)

@@ -12,20 +12,19 @@ from ..._core.learners import Fitter, Learner, Model
 from ..._core.objective import LocalObjective, Objective, start_residual
 from ..._core.ring import Ring, RingPart
 from ..._data.rows import Given
-from ..._fit.sources import BlockRows, LocalRows, LocalTable
+from ..._fit.sources import BlockRows, LocalSource, LocalTable
 from ..._tree import CodedRows, TableBins, TreeLearner
 from ..._tree.bins import Bins, sample_of
-from .bins import GROUP_COLUMNS, DeviceBins
+from .bins import GROUP_COLUMNS, BinnedRows, DeviceBins
 from .device import Device, DeviceArray
 from .fitter import DeviceFitter, DeviceWeights
+from .growth import DeviceTreeRows
 from .matrix import DeviceMatrix, Matrix, received
 from .objective import DeviceObjective
 from .prediction import predict
-from .rows import BinnedRows
-from .tree_rows import DeviceTreeRows
 
 
-class DeviceRows(LocalRows):
+class DeviceSource(LocalSource):
     """Rows on this machine that are copied to a device; see RowSource."""
 
     def __init__(self, device: Device) -> None:

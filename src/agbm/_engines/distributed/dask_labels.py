@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 from dask.delayed import Delayed, delayed
 from distributed import Future
 
+from ..._base.collectives import Outcome
 from ..._base.sums import Array
-from ..._base.together import Outcome
 from ..._data.blocks import Blocks, Gathered, WithValidation, joined
 from .dask_blocks import DaskBlocks, names_of
 from .dask_workers import Workers

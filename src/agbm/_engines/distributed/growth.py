@@ -15,9 +15,9 @@ from ..._core.learners import DivergedError, Fit, Model, Newton
 from ..._core.ring import RingPart
 from ..._tree import Forest, TreeLearner
 from ..._tree.bins import Bins
+from ..._tree.leaf_quantiles import quantiles_of_leaves
 from ..._tree.learner import TreesOfIterations, as_forest
 from ..._tree.sampling import Sample
-from ..._tree.tallies import quantiles_of_leaves
 from .log import Log, RemoteFunction
 
 

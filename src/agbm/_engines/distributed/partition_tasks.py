@@ -11,8 +11,8 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
+from ..._base.collectives import Outcome, evaluate, merged
 from ..._base.sums import Array
-from ..._base.together import Outcome, evaluate, merged
 from ..._data.blocks import (
     Block,
     Gathered,

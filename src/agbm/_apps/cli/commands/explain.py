@@ -13,11 +13,11 @@ from ...._estimators.loading import load
 from ...._fit.progress import readable
 from ....export._view import feature_names
 from ..model import open_for
-from ..options import check_form, form_of
 from ..output import show_json, show_table
 from ..paths import check_files
 from ..reading.data import Model, take
 from ..reading.files import Piece, output_format, write_pieces
+from ..shared_options import check_form, form_of
 from ..status import printable, status
 
 

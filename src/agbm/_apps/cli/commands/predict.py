@@ -20,12 +20,12 @@ from ...._losses import traits_of
 from ...._model.calibration import check_calibrated
 from ....export._view import feature_names
 from ..model import open_for
-from ..options import check_form, form_of
 from ..output import show_json
 from ..paths import check_files
 from ..reading.data import Model, check_column
 from ..reading.files import DataFile, Piece, output_format, write_pieces
 from ..reading.offsets import OffsetColumn, noted_column, of_rows, offset_column, offsets_in
+from ..shared_options import check_form, form_of
 from ..status import status
 
 

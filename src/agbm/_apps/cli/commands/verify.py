@@ -13,10 +13,10 @@ from typing import Any
 
 from ...._estimators.base import loaded, verified_by
 from ...._fit.progress import readable
-from ...._life.differences import Content, Difference
-from ...._life.verification import ALL, Verification
+from ...._lifecycle.differences import Content, Difference
+from ...._lifecycle.verification import ALL, Verification
+from ..command_options import add_commands
 from ..output import listed, show, show_json, speaks
-from ..parsers import add_commands
 from ..reading.data import ask
 from .diff import in_json, in_words
 from .train import parts_of

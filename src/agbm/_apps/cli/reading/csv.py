@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..options import Form
+from ..shared_options import Form
 from .sources import Part, Source
 
 if TYPE_CHECKING:

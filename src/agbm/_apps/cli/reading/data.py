@@ -28,9 +28,9 @@ from ...._fit.scoring import scorers_of
 from ...._migration.foreign import of_estimator
 from ...._model.settings import Settings
 from ....losses import Quantile
-from ...study.evaluation import Metric, Split
-from ...study.tasks import Classification, Ranking, Regression, Survival, Task, task_of
-from ..options import check_form, form_of
+from ...evaluation.metrics import Metric, Split
+from ...evaluation.tasks import Classification, Ranking, Regression, Survival, Task, task_of
+from ..shared_options import check_form, form_of
 from ..status import status
 from .files import Column, DataFile, Piece, as_numbers, available_memory, open_table, pyarrow
 from .identifiers import identifiers

@@ -12,13 +12,13 @@ from .._base.sums import Array
 from .._core.learners import Fitter
 from .._core.objective import Objective
 from .._data.blocks import UNUSED, Block, BlockReader, BlockTable, LocalBlocks, LocalLabelled, places_of
-from .._fit.sources import BlockRows, LocalRows
+from .._fit.sources import BlockRows, LocalSource
 from .._model.fitted import FittedModel
 from .._tree import Forest, TableFitter, TreeLearner
 from .._tree.refit import Leaves
 
 
-class KnownTrees(LocalRows):
+class KnownTrees(LocalSource):
     """Rows on this machine for an update of a model; batches are not binned, their leaves are found instead."""
 
     def __init__(self, model: FittedModel) -> None:

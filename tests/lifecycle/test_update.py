@@ -15,7 +15,7 @@ import agbm
 from agbm import AGBMClassifier, AGBMRegressor
 from agbm._core import reweigh
 from agbm._core.reweigh import groups_of
-from agbm._life.update import MODES
+from agbm._lifecycle.update import MODES
 from agbm.export import to_lightgbm
 from agbm.methods import AGBM, GBM, Fading
 from toys import rewrite

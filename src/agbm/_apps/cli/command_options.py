@@ -9,8 +9,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TypeAlias
 
-from ..study.contenders import METHODS, PACKAGES, let_idle_threads_sleep
-from .options import (
+from ..evaluation.contenders import METHODS, PACKAGES, let_idle_threads_sleep
+from .shared_options import (
     add_command,
     add_file,
     add_group,

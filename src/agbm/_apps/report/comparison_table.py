@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from ..study.evaluation import Metric, Tried
+from ..evaluation.metrics import Metric, Tried
 from .markup import Html, element, joined, number, pairs, seconds, table
 
 _NOTE = (

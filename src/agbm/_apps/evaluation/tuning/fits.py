@@ -12,7 +12,7 @@ from ...._base.sums import Array
 from ...._core.training import Record
 from ...._estimators.base import BaseAGBM
 from ....methods import Fading
-from ..evaluation import Metric, Split
+from ..metrics import Metric, Split
 from ..tasks import Task, task_of
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from ...._base.threads import resolve
 from ...._core.training import Record
 from ...._estimators.base import BaseAGBM
-from ..evaluation import Split, paired_difference
+from ..metrics import Split, paired_difference
 from ..tasks import Task
 from .fits import Fits
 from .results import Trial, Tuned

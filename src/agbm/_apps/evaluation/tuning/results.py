@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ...._estimators.base import BaseAGBM
-from ..evaluation import Metric
+from ..metrics import Metric
 
 
 @dataclass(frozen=True)

@@ -17,12 +17,12 @@ from sklearn.metrics import log_loss, mean_squared_error
 from threadpoolctl import threadpool_limits
 
 from agbm import AGBMClassifier, AGBMRegressor
-from agbm._apps.study import comparison
-from agbm._apps.study.comparison import compare
-from agbm._apps.study.contenders import METHODS, PACKAGES, installed_peers
-from agbm._apps.study.evaluation import Split
-from agbm._apps.study.peers import FITS, matrices
-from agbm._apps.study.tasks import Classification, Regression, Survival
+from agbm._apps.evaluation import comparison
+from agbm._apps.evaluation.comparison import compare
+from agbm._apps.evaluation.contenders import METHODS, PACKAGES, installed_peers
+from agbm._apps.evaluation.metrics import Split
+from agbm._apps.evaluation.peers import FITS, matrices
+from agbm._apps.evaluation.tasks import Classification, Regression, Survival
 from agbm.losses import Cox
 from agbm.methods import GBM
 from toys import three_parts
@@ -286,7 +286,7 @@ def test_peers_are_found_without_importing_them():
     assert set(TESTED) <= set(installed_peers())
     assert set(FITS) == set(PACKAGES)
     code = (
-        "import sys; from agbm._apps.study.contenders import installed_peers; installed_peers();"
+        "import sys; from agbm._apps.evaluation.contenders import installed_peers; installed_peers();"
         "assert not {'lightgbm', 'xgboost', 'catboost'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ..._base.sums import Array
 from ..._losses.metrics import concordance
-from .evaluation import Metric, Z
+from .metrics import Metric, Z
 
 # For the interval of the concordance, each row is compared with at most this many others.
 PARTNERS = 5_000

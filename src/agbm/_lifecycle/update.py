@@ -108,7 +108,7 @@ def updated(
     # estimated again from the rows of the update.
     model: FittedModel = replace(estimator.model_, calibration=None, baseline=None, origin=None)
     wanted.check(model, validation, source is None or source.in_this_process)
-    rows = Rows(kind, given, None if validation.X is None else validation, source, wanted.uses_old_rows)
+    rows = NewRows(kind, given, None if validation.X is None else validation, source, wanted.uses_old_rows)
     settings = Settings.of(as_fitted(estimator, model, wanted.max_iter))
     check_combinations(settings, validation, checkpoints_of(settings))
     if wanted.mode == "all":
@@ -135,7 +135,7 @@ def as_fitted(estimator: Any, model: FittedModel, max_iter: int | str | None) ->
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class NewRows:
     """The rows of an update."""
 
     kind: type[Labels]
@@ -154,7 +154,7 @@ class Rows:
         return prepare(request, source, self.given, self.validation, {})
 
 
-def _with_more_trees(model: FittedModel, settings: Settings, rows: Rows) -> FittedModel:
+def _with_more_trees(model: FittedModel, settings: Settings, rows: NewRows) -> FittedModel:
     """The model followed by iterations that start from it."""
     settings = replace(
         settings, init=RawScores(model, threads.resolve(settings.n_jobs)), n_members=len(model.ensembles),
@@ -201,7 +201,7 @@ def _joined(old: Mapping[str, NDArray[Any]], best: int, new: Mapping[str, NDArra
     return joined
 
 
-def _known(model: FittedModel, settings: Settings, rows: Rows) -> _KnownModel:
+def _known(model: FittedModel, settings: Settings, rows: NewRows) -> _KnownModel:
     """The model with rows that its trees have leaves for."""
     callbacks = [one for one in settings.callbacks or () if not isinstance(one, Checkpoint)]
     # All rows are used for training, and one objective serves all members.

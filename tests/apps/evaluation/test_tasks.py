@@ -7,8 +7,8 @@ from sksurv import metrics as of_sksurv
 from sksurv.nonparametric import kaplan_meier_estimator
 
 from agbm import AGBMSurvival
-from agbm._apps.study.survival_metrics import concordance_metric, integrated_brier, kaplan_meier
-from agbm._apps.study.tasks import Ranking, Regression, Survival, task_of
+from agbm._apps.evaluation.survival_metrics import concordance_metric, integrated_brier, kaplan_meier
+from agbm._apps.evaluation.tasks import Ranking, Regression, Survival, task_of
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from ..._estimators.regressor import AGBMRegressor
 from ..._estimators.survival import AGBMSurvival
 from ..._losses import traits_of
 from ..._losses.metrics import RankingMetric
-from .evaluation import (
+from .metrics import (
     Metric,
     Split,
     losses_of_classes,

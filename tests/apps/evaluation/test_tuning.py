@@ -18,12 +18,12 @@ from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.metrics import log_loss, mean_squared_error
 
 from agbm import AGBMClassifier, AGBMRegressor
-from agbm._apps.study.evaluation import Metric, Split
-from agbm._apps.study.tasks import Classification, Regression
-from agbm._apps.study.tuning import search, tune
-from agbm._apps.study.tuning.fits import Fits
-from agbm._apps.study.tuning.space import Points
-from agbm._apps.study.tuning.study_file import STUDY
+from agbm._apps.evaluation.metrics import Metric, Split
+from agbm._apps.evaluation.tasks import Classification, Regression
+from agbm._apps.evaluation.tuning import search, tune
+from agbm._apps.evaluation.tuning.fits import Fits
+from agbm._apps.evaluation.tuning.space import Points
+from agbm._apps.evaluation.tuning.study_file import STUDY
 from agbm._core.training import Record
 from toys import three_parts
 
@@ -141,10 +141,10 @@ def test_a_killed_search_goes_on(classes, tmp_path):
     code = f"""
 import time
 import numpy as np
-from agbm._apps.study.evaluation import Split
-from agbm._apps.study.tuning import tune
-from agbm._apps.study.tasks import Classification
-from agbm._apps.study.tuning.space import Points
+from agbm._apps.evaluation.metrics import Split
+from agbm._apps.evaluation.tuning import tune
+from agbm._apps.evaluation.tasks import Classification
+from agbm._apps.evaluation.tuning.space import Points
 
 def hang(self, record):
     print("hangs", flush=True)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agbm._base.together import anywhere, combined, count, distinct, evaluate, largest, merged, ranked, smallest
+from agbm._base.collectives import anywhere, combined, count, distinct, evaluate, largest, merged, ranked, smallest
 from agbm._base.weights import Weights, check_sample_weight, class_factors
 from agbm._data.hold_out import held_out_rows, strata_of_numbers
 from agbm._losses import best_constant_with

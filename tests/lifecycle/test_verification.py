@@ -13,7 +13,7 @@ import agbm
 from agbm import AGBMClassifier, AGBMRanker, AGBMRegressor, AGBMSurvival, Batches
 from agbm._apps.cli import main
 from agbm._estimators.base import loaded
-from agbm._life.differences import Content, of_iterations
+from agbm._lifecycle.differences import Content, of_iterations
 from agbm.methods import Fading
 from toys import rewrite
 

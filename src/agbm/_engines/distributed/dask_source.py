@@ -24,7 +24,7 @@ from .partition_tasks import call_named, sources_of
 from .shard_tasks import Part, Recipe, encode_part, make_shard
 
 
-class DaskRows:
+class DaskSource:
     """Rows in the partitions of Dask collections, which stay with the workers; see RowSource."""
 
     in_this_process = False

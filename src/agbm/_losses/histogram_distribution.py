@@ -11,8 +11,8 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
+from .._base.collectives import distinct, largest, smallest
 from .._base.sums import Array, ExactSum, sums_of_parts
-from .._base.together import distinct, largest, smallest
 from .base import Traits
 from .classification import Multinomial
 from .constants import quantiles_of, weight_in_steps

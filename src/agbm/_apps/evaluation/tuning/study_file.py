@@ -13,7 +13,7 @@ import numpy as np
 
 from ...._base.identity import fingerprints, identity_of
 from ...._data.rows import Rows
-from ..evaluation import Split
+from ..metrics import Split
 from ..peers import matrices
 from .space import Space
 

@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 from ..._base import _native
 from ..._base.sums import Array
 from ..._core.ring import RingPart
-from ..._tree.tallies import quantiles_of_leaves
-from .bins import GROUP_COLUMNS
+from ..._tree.leaf_quantiles import quantiles_of_leaves
+from .bins import GROUP_COLUMNS, N_THREADS, BinnedRows
 from .device import DeviceArray, blocks_for
-from .rows import N_THREADS, BinnedRows
 
 MOST_NODES = 256
 """Nodes that a kernel takes at once."""

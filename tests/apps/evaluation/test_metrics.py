@@ -16,7 +16,7 @@ from sklearn.metrics import (
 )
 
 from agbm import AGBMClassifier
-from agbm._apps.study.evaluation import metrics_of_classes, metrics_of_values, paired_difference
+from agbm._apps.evaluation.metrics import metrics_of_classes, metrics_of_values, paired_difference
 
 
 def probabilities(rng, n, k):
