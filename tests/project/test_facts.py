@@ -23,6 +23,7 @@ from agbm._fit import auto, temperature
 from agbm._labels.lifetimes import MOST_TIMES
 from agbm._life.update import OLD_WEIGHT
 from agbm._losses.histogram import ROWS_PER_BIN
+from agbm._losses.names import loss_names, named_loss
 from agbm._storage.container import LARGEST_DESCRIPTION
 from agbm._tree.bins import MAX_SAMPLE
 from documents import ROOT
@@ -388,6 +389,33 @@ class TestNames:
     def test_losses(self):
         listed = re.findall(r"\.\. autoclass:: (\w+)", page_part("docs/api.md", "## Losses", "## Plots"))
         assert sorted(listed) == sorted(losses.__all__)
+
+    def test_names_of_losses(self):
+        """Those of regression and classification are in the table of docs/api.md, each with its object."""
+        listed = {}
+        for names, objects in rows("docs/api.md", "loss"):
+            listed.update(zip(re.findall(r'"(.+?)"', names), re.findall(r"`(.+?)`", objects), strict=True))
+        for name, made in listed.items():
+            found = [named_loss(task, name) for task in ("regression", "classification") if name in loss_names(task)]
+            assert found, name
+            assert {repr(loss) for loss in found} == {repr(eval(made, vars(losses)))}, name
+        known = {name for task in ("regression", "classification") for name in loss_names(task)}
+        assert {name for name in known if not name.startswith("distribution:")} == listed.keys()
+
+    @pytest.mark.parametrize(
+        ("name", "head", "task"),
+        [
+            ("docs/guides/distributions.md", "loss", "regression"),
+            ("docs/guides/ranking.md", "`loss`", "ranking"),
+            ("docs/guides/survival.md", "loss", "survival"),
+        ],
+    )
+    def test_names_of_losses_of_a_guide(self, name, head, task):
+        listed = {found for cells in rows(name, head) for found in re.findall(r'"(.+?)"', cells[0])}
+        known = set(loss_names(task))
+        if task == "regression":
+            known = {"poisson", *(found for found in known if found.startswith("distribution:"))}
+        assert listed == known - {"cox:breslow"}  # an alias
 
     def test_plots(self):
         listed = {cells[0].split("(")[0].strip("`") for cells in rows("docs/plots.md", "function")}
