@@ -14,6 +14,7 @@ import pytest
 import agbm
 from agbm import AGBMClassifier, AGBMRanker, AGBMRegressor, AGBMSurvival, losses, methods
 from agbm._apps import cli
+from agbm._apps.paper import protocol
 from agbm._apps.report import what_if
 from agbm._base.weights import MOST_REPEATS_IN_ALL
 from agbm._core.schedules import SMALLEST_MOMENTUM
@@ -24,8 +25,9 @@ from agbm._labels.lifetimes import MOST_TIMES
 from agbm._life.update import OLD_WEIGHT
 from agbm._losses.histogram import ROWS_PER_BIN
 from agbm._losses.names import loss_names, named_loss
-from agbm._storage.container import LARGEST_DESCRIPTION
+from agbm._storage.container import LARGEST_DESCRIPTION, MAGIC, VERSION
 from agbm._tree.bins import MAX_SAMPLE
+from agbm._tree.forest import NODE
 from documents import ROOT
 
 # A source distribution has tests, but not the documentation.
@@ -268,7 +270,8 @@ class TestAuto:
             ], n  # fmt: skip
 
 
-N_MEMBERS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"][RULES.members - 1]
+NUMBERS = "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"
+N_MEMBERS = NUMBERS[RULES.members]
 ONCE = f"from {RULES.rows_of_members} rows on (with one member from {RULES.rows_of_one:,} rows on)"
 DEFAULT = methods.Fading()
 REGRESSOR = AGBMRegressor()
@@ -304,6 +307,16 @@ STATED = {
         f"look_ahead={DEFAULT.look_ahead})`",
         f"λ = look_ahead {DEFAULT.look_ahead:.0f} θ = fade {DEFAULT.fade}",
         f"{DEFAULT.entry:.0f} · {REGRESSOR.learning_rate}, of a Newton step",
+    ],
+    "docs/algorithms.md": [
+        f"`AGBM(momentum={methods.AGBM().momentum}, correction={methods.AGBM().correction})`",
+        f"`VAGBM(momentum=...)`, by default {methods.VAGBM().momentum:.0f}",
+    ],
+    "docs/paper.md": [
+        f"{NUMBERS[protocol.N_SPLITS]} random {100 - 100 * protocol.TEST_SHARE:.0f}/{100 * protocol.TEST_SHARE:.0f} splits",
+        f"`RandomizedSearchCV` with {NUMBERS[protocol.FOLDS]} folds",
+        f"early stopping after {protocol.EARLY_STOPPING_ROUNDS} rounds",
+        f"The default has {N_MEMBERS} members, so its cells have {N_MEMBERS} times as many trees",
     ],
     "docs/reproducibility.md": [f"above {MAX_SAMPLE:,} rows", f"`random_state` is {REGRESSOR.random_state} by default"],
     "docs/design.md": [f"at most {MAX_SAMPLE:,} rows", f"values below 1e{math.log10(SMALLEST_MOMENTUM):.0f} count"],
@@ -355,6 +368,7 @@ STATED = {
     "docs/guides/survival.md": [
         f"each of {losses.PiecewiseExponential().intervals} intervals of time", f"at most {MOST_TIMES:,}",
     ],
+    "docs/guides/tuning.md": [f"Each fold trains all {N_MEMBERS} members"],
     "docs/guides/uncertainty.md": [f"(the default from {RULES.rows_of_members} rows on)"],
     "docs/guides/updates.md": [
         f"`old_weight` new rows ({OLD_WEIGHT});", f"{TEST_SHARE} of the rows (`--test-fraction`)",
@@ -381,6 +395,26 @@ def test_calibration_needs_as_many_rows_as_the_page_says():
         model.calibrate(X[1 - n_rows :], X[1 - n_rows :, 1])
         with pytest.warns(UserWarning, match=f"needs {n_rows} calibration rows"):
             assert np.isinf(model.predict_interval(X[:2], coverage=coverage)).all()
+
+
+def test_layout_of_model_files():
+    """docs/model-file.md: the header, nodes, and limits that the native code has."""
+    text = page("docs/model-file.md")
+    assert f"magic number 0 8 {MAGIC.hex(' ')}" in text
+    assert f"version of the format 8 4 {VERSION}" in text
+    node = text.partition(f"node, {NODE.itemsize} bytes ")[2].partition("```")[0]
+    offsets = [NODE.fields[name][1] for name in NODE.names]
+    sizes = [NODE.fields[name][0].itemsize for name in NODE.names]
+    stated = [tuple(map(int, found)) for found in re.findall(r" (\d+) (\d+)(?= |$)", node)]
+    assert stated[:-1] == list(zip(offsets, sizes, strict=True))
+    assert sum(map(sum, stated[-1:])) == NODE.itemsize, "unused bytes"
+    native = (ROOT / "native" / "forest" / "arrays.hpp").read_text()
+    (levels,) = re.findall(r"kMaxDepth = (\d+);", native)
+    (bits,) = re.findall(r"kMaxFeatures = 1 << (\d+);", native)
+    assert f"at most {int(levels):,} levels" in text
+    assert f"At most 2^{bits} features" in text
+    for estimator in ESTIMATORS:
+        assert f"unlimited (at most {int(levels):,})" in described(estimator)["max_depth"][1]
 
 
 class TestNames:
