@@ -275,6 +275,7 @@ N_MEMBERS = NUMBERS[RULES.members]
 ONCE = f"from {RULES.rows_of_members} rows on (with one member from {RULES.rows_of_one:,} rows on)"
 DEFAULT = methods.Fading()
 REGRESSOR = AGBMRegressor()
+SHARES = f"{100 - 100 * protocol.TEST_SHARE:.0f}/{100 * protocol.TEST_SHARE:.0f}"
 TEST_SHARE = f"{cli.make_parser().parse_args(['train', 'a.csv', '--target', 'y', '--out', 'a.agbm']).test_fraction:.0%}"
 TEST_SHARE = TEST_SHARE.replace("%", " %")
 
@@ -313,7 +314,7 @@ STATED = {
         f"`VAGBM(momentum=...)`, by default {methods.VAGBM().momentum:.0f}",
     ],
     "docs/paper.md": [
-        f"{NUMBERS[protocol.N_SPLITS]} random {100 - 100 * protocol.TEST_SHARE:.0f}/{100 * protocol.TEST_SHARE:.0f} splits",
+        f"{NUMBERS[protocol.N_SPLITS]} random {SHARES} splits",
         f"`RandomizedSearchCV` with {NUMBERS[protocol.FOLDS]} folds",
         f"early stopping after {protocol.EARLY_STOPPING_ROUNDS} rounds",
         f"The default has {N_MEMBERS} members, so its cells have {N_MEMBERS} times as many trees",
@@ -450,6 +451,16 @@ class TestNames:
         if task == "regression":
             known = {"poisson", *(found for found in known if found.startswith("distribution:"))}
         assert listed == known - {"cox:breslow"}  # an alias
+
+    def test_losses_without_kernels_for_gpus(self):
+        """docs/guides/gpu.md: "ranking, survival, histogram distributions, lists of quantiles"."""
+        assert "| ranking, survival, histogram distributions, lists of quantiles, custom losses: " in page(
+            "docs/guides/gpu.md"
+        )
+        for task in ("regression", "classification", "ranking", "survival"):
+            for name in loss_names(task):
+                on_cpu = task in ("ranking", "survival") or name == "distribution:histogram" or "," in name
+                assert (named_loss(task, name).row_kernel is None) == on_cpu, name
 
     def test_plots(self):
         listed = {cells[0].split("(")[0].strip("`") for cells in rows("docs/plots.md", "function")}
