@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 HELP_WIDTH = 79
 
-FORMAT_OF_EXTENSION = {
+EXTENSIONS = {
     ".csv": "csv",
     ".tsv": "csv",
     ".parquet": "parquet",
@@ -110,7 +110,7 @@ def add_file(parser: argparse.ArgumentParser, needed: bool = True) -> None:
     parser.add_argument("data", nargs=None if needed else "?", help=kinds)
     parser.add_argument(
         "--format",
-        choices=list(dict.fromkeys(FORMAT_OF_EXTENSION.values())),
+        choices=list(dict.fromkeys(EXTENSIONS.values())),
         help="format of the file (default: by its extension; csv for standard input)",
     )
     parser.add_argument("--no-header", action="store_true", help="the csv file has no header; columns are c0, c1, ...")

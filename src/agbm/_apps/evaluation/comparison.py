@@ -22,7 +22,7 @@ from ..._fit.auto import ITERATIONS
 from ..._model.settings import CategoricalFeatures
 from .contenders import METHODS, PACKAGES, installed_peers
 from .metrics import Split, Tried
-from .peers import FITS, Effort, Fitted, PeerData, matrices
+from .peers import FITS, Effort, Fitted, PeerRows, matrices
 from .tasks import Classification, Ranking, Survival, Task
 
 PATIENCE = 20
@@ -56,7 +56,7 @@ def compare(
     effort = Effort(max_iter, patience, seed, resolve(threads))
 
     @cache
-    def numbers() -> PeerData:
+    def numbers() -> PeerRows:
         return _numbers(split, task, parameters.get("categorical_features", "from_dtype"))
 
     def run(name: str) -> Tried:
@@ -88,7 +88,7 @@ def _check(split: Split, task: Task, contenders: Sequence[str], parameters: Mapp
     task.check(split)
 
 
-def _numbers(split: Split, task: Task, categorical_features: CategoricalFeatures) -> PeerData:
+def _numbers(split: Split, task: Task, categorical_features: CategoricalFeatures) -> PeerRows:
     if isinstance(task, Ranking):
         return _rankings(split, categorical_features)
     if isinstance(task, Survival):
@@ -97,10 +97,10 @@ def _numbers(split: Split, task: Task, categorical_features: CategoricalFeatures
     (X, X_val, X_test), mask = matrices([split.X, split.X_val, split.X_test], categorical_features)
     labels = (split.y, split.y_val)
     y, y_val = (np.asarray(y, dtype=np.float64) if classes is None else np.searchsorted(classes, y) for y in labels)
-    return PeerData(X, y, X_val, y_val, X_test, mask, 0 if classes is None else len(classes))
+    return PeerRows(X, y, X_val, y_val, X_test, mask, 0 if classes is None else len(classes))
 
 
-def _rankings(split: Split, categorical_features: CategoricalFeatures) -> PeerData:
+def _rankings(split: Split, categorical_features: CategoricalFeatures) -> PeerRows:
     """The rows of a ranking, in the order of their queries, as the other libraries need them.
 
     Validation queries without a relevant document are left out: the other libraries count them as perfect.
@@ -111,17 +111,17 @@ def _rankings(split: Split, categorical_features: CategoricalFeatures) -> PeerDa
     order_val = order_val[relevant[order_val]]
     sizes, sizes_val = (np.unique(y, return_counts=True)[1] for y in (split.y[:, 1], split.y_val[relevant, 1]))
     relevance, relevance_val = split.y[order, 0], split.y_val[order_val, 0]
-    return PeerData(X[order], relevance, X_val[order_val], relevance_val, X_test, mask, 0, sizes, sizes_val)
+    return PeerRows(X[order], relevance, X_val[order_val], relevance_val, X_test, mask, 0, sizes, sizes_val)
 
 
-def _lifetimes(split: Split, categorical_features: CategoricalFeatures) -> PeerData:
+def _lifetimes(split: Split, categorical_features: CategoricalFeatures) -> PeerRows:
     """The rows of survival analysis, with censored times as negative numbers, as the other libraries need them."""
     (X, X_val, X_test), mask = matrices([split.X, split.X_val, split.X_test], categorical_features)
     y, y_val = (
         np.where(of[:, 1] > 0.0, 1.0, -1.0) * np.maximum(of[:, 0], np.finfo(np.float32).tiny)  # 0 has no sign
         for of in (split.y, split.y_val)
     )
-    return PeerData(X, y, X_val, y_val, X_test, mask, 0, censored=True)
+    return PeerRows(X, y, X_val, y_val, X_test, mask, 0, censored=True)
 
 
 def _fit_ours(split: Split, task: Task, method: str, effort: Effort, parameters: Mapping[str, Any]) -> Fitted:

@@ -42,7 +42,7 @@ class Effort:
 
 
 @dataclass(frozen=True)
-class PeerData:
+class PeerRows:
     """The rows of a split as numeric matrices, with categories as codes and classes as 0, 1, ..."""
 
     X: Matrix
@@ -137,7 +137,7 @@ def _curve(seconds: Sequence[float], trees_at_once: int, first: int, **losses: S
 
 
 def _losses(
-    data: PeerData, record: Mapping[str, Sequence[float]], roots: bool = False, cox: float = 1.0
+    data: PeerRows, record: Mapping[str, Sequence[float]], roots: bool = False, cox: float = 1.0
 ) -> list[float]:
     """The losses of the only metric of a record.
 
@@ -160,7 +160,7 @@ def _both_classes(second: NDArray[Any]) -> Array:
     return np.column_stack([1.0 - second, second])
 
 
-def _fit_lightgbm(data: PeerData, effort: Effort) -> Fitted:
+def _fit_lightgbm(data: PeerRows, effort: Effort) -> Fitted:
     import lightgbm
 
     if data.censored:
@@ -205,7 +205,7 @@ def _fit_lightgbm(data: PeerData, effort: Effort) -> Fitted:
     )
 
 
-def _fit_xgboost(data: PeerData, effort: Effort) -> Fitted:
+def _fit_xgboost(data: PeerRows, effort: Effort) -> Fitted:
     import xgboost
 
     metric = data.choose("rmse", "logloss", "mlogloss", "ndcg@10", "cox-nloglik")
@@ -253,7 +253,7 @@ def _fit_xgboost(data: PeerData, effort: Effort) -> Fitted:
     )
 
 
-def _fit_catboost(data: PeerData, effort: Effort) -> Fitted:
+def _fit_catboost(data: PeerRows, effort: Effort) -> Fitted:
     """Fit CatBoost. It grows one tree per iteration; leaves have one value per class."""
     import catboost
 
@@ -304,7 +304,7 @@ def _fit_catboost(data: PeerData, effort: Effort) -> Fitted:
     )
 
 
-def _fit_hist_gradient_boosting(data: PeerData, effort: Effort) -> Fitted:
+def _fit_hist_gradient_boosting(data: PeerRows, effort: Effort) -> Fitted:
     """Fit HistGradientBoosting. It keeps the last iteration, not the best; all are assumed to take the same time."""
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
     from threadpoolctl import threadpool_limits
@@ -337,7 +337,7 @@ def _fit_hist_gradient_boosting(data: PeerData, effort: Effort) -> Fitted:
     )
 
 
-FITS: Mapping[str, Callable[[PeerData, Effort], Fitted]] = {
+FITS: Mapping[str, Callable[[PeerRows, Effort], Fitted]] = {
     "LightGBM": _fit_lightgbm,
     "XGBoost": _fit_xgboost,
     "CatBoost": _fit_catboost,

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from ...._base.atomic_file import is_special, replacing
 from ...._base.weights import refuse_dates
 from ...._data.batches import BLOCK_VALUES, tables_of
-from ..shared_options import FORMAT_OF_EXTENSION, USUAL, Form
+from ..shared_options import EXTENSIONS, USUAL, Form
 from .csv import check_names, check_same_columns, open_csv
 from .sources import Source, find_source
 from .text_numbers import ArrowColumn, Details, Mixed, Tally, tally, to_numbers
@@ -407,7 +407,7 @@ def write_pieces(pieces: Iterable[Mapping[str, Any]], out: Path | BinaryIO) -> i
 
 def output_format(out: Path) -> str:
     """Return the output format by the file extension; csv for pipes and devices without one."""
-    format = FORMAT_OF_EXTENSION.get(out.suffix.lower(), "csv" if is_special(out) else "")
+    format = EXTENSIONS.get(out.suffix.lower(), "csv" if is_special(out) else "")
     if format not in ("csv", "parquet", "arrow"):
         raise ValueError(f"--out {out}: the extension must be .csv, .parquet or .arrow.")
     return format
