@@ -192,6 +192,8 @@ AUTO = {
         f"For classification losses: {RULES.l2_of_classes:.0f}, reduced in proportion if the mean hessian is below "
         f"{auto.L2_HESSIAN}.",
         f"For a quantile q, {RULES.l2_rows:.0f} is multiplied by 4 q (1 - q).",
+        f"{RULES.l2_rows:.0f} is replaced: {auto.L2_ROWS_OF_SPREAD:.0f} for spreads, {auto.L2_ROWS_OF_TIMES:.0f} for "
+        f"the first score of a time and {auto.L2_ROWS_OF_TIME_SHAPES:.0f} for its others.",
     ],
     "colsample_bynode": [
         f'"auto": {RULES.columns} for "fading", {RULES.all_columns:.0f} for the algorithms of the paper; for a '

@@ -91,7 +91,8 @@ class AGBMSurvival(BaseAGBM):
         have the unit of 1 / y, the value is multiplied by the mean hessian at the initial function, so that it is a
         number of rows as well. "auto": 3 if it is added to the number of rows; otherwise 7 times the mean hessian at
         the initial function, as if each leaf had 7 more rows. For classification losses: 7, reduced in proportion if
-        the mean hessian is below 0.05. For a quantile q, 7 is multiplied by 4 q (1 - q).
+        the mean hessian is below 0.05. For a quantile q, 7 is multiplied by 4 q (1 - q). For spreads of distributions
+        and for times, 7 is replaced: 60 for spreads, 30 for the first score of a time and 400 for its others.
     min_split_gain : float, default=0.0
         A split is made only if its gain exceeds this value. The gain is
         G_L^2 / (n_L + l2) + G_R^2 / (n_R + l2) - G^2 / (n + l2), where G are sums of residuals.

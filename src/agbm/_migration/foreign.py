@@ -40,7 +40,7 @@ _LOSSES = {
     "survival:cox": ("AGBMSurvival", "cox"),
     "survival:aft": ("AGBMSurvival", "aft:normal"),
 }
-_WITH_A_NUMBER = {"quantile": 0.9, "huber": 1.5, "tweedie": 1.5}
+_WITH_A_NUMBER = {"quantile": 0.9, "expectile": 0.8, "huber": 1.5, "tweedie": 1.5}
 """Losses that need a number, with an example."""
 
 _BEST_SCORE = "history_['validation_loss'][best_iteration_]"
