@@ -10,7 +10,7 @@ from ..._base.sums import Array, ExactSum
 from ..._core.learners import Fit, Model, Newton
 from ..._core.objective import LocalObjective
 from ..._core.theory import cosine
-from ..._losses import BuiltInLoss, is_built_in
+from ..._losses import is_built_in
 from ..._uncertainty.conformal import Nonconformity
 from . import vectors
 from .device import Device, DeviceArray
@@ -164,7 +164,7 @@ class DeviceObjective:
 
 
 def _row_kernel(loss: object) -> tuple[str, float] | None:
-    return loss.row_kernel if is_built_in(loss) and isinstance(loss, BuiltInLoss) else None
+    return loss.row_kernel if is_built_in(loss) else None
 
 
 def _copy(device: Device, array: Array | None) -> DeviceArray | None:
