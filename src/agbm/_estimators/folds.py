@@ -63,9 +63,9 @@ def prepared_folds(
 ) -> Folds:
     """The runs of all folds; `split` returns pairs of training and test rows for the checked y and its strata."""
     request = request.for_labels(dense(given.y))
-    reader, checked, y, weight = check_table(request, given.X, given.y, given.weight)
+    reader, X, y, weight = check_table(request, given)
     request, kept, _, labels, encoded = weigh_rows(request, y, weight)
-    X = plain(checked)
+    X = plain(X)
     strata = labels.strata(encoded)
     if strata is not None and len(strata) < len(y):
         of_kept, strata = strata, np.zeros(len(y), dtype=np.intp)

@@ -11,13 +11,10 @@ import numpy as np
 
 from .._base.identity import identity_of
 from .._base.sums import Array
-from .._base.types import AnyArray, Table, Values
+from .._base.types import AnyArray
 from .._base.weights import check_sample_weight
 from .._core.ring import RingPart
-from .._data.blocks import (
-    dense,
-    naming,
-)
+from .._data.blocks import dense, naming
 from .._data.derivation import Derivation, has_more_than_numbers, look
 from .._data.digest import digest_of_table
 from .._data.offsets import added, check_both
@@ -34,16 +31,15 @@ def prepared_table(
     request: Request, source: RowSource, given: Given, validation: Given | None, watched: Mapping[str, Given]
 ) -> Run:
     """A run on a table."""
-    X = given.X
     request = request.for_labels(dense(given.y))
-    reader, checked, y, sample_weight = check_table(request, X, given.y, given.weight)
+    reader, X, y, sample_weight = check_table(request, given)
     request, kept, weights, labels, encoded = weigh_rows(request, y, sample_weight)
     loss = loss_of(request, labels)
     start_scores = StartScores(request.settings.init, labels, loss)
-    start = added(start_scores(X), labels.encode_offset(given.offset, len(y)))
+    start = added(start_scores(given.X), labels.encode_offset(given.offset, len(y)))
     if encoded.shape[-1] < len(y):
-        checked, start = checked[kept], None if start is None else start[:, kept]
-    rows = Rows(plain(checked), encoded, weights, start)
+        X, start = X[kept], None if start is None else start[:, kept]
+    rows = Rows(plain(X), encoded, weights, start)
     categorical = np.array(sorted(reader.categories.of), dtype=np.intp)  # their codes look like numbers
 
     def identity(parts: dict[str, str]) -> str:
@@ -77,31 +73,30 @@ def prepared_table(
     return Run(plan, reader, labels, members, rows.watched, data)
 
 
-def check_table(
-    request: Request, X: Table, y: Values, sample_weight: Values | None
-) -> tuple[TableReader, Any, AnyArray, Any]:
-    """The reader of the table, and the checked X, y and weights."""
-    y = dense(y)
+def check_table(request: Request, given: Given) -> tuple[TableReader, Any, AnyArray, Any]:
+    """The reader of the table, and the checked X, y and weights; from here on, X is a matrix of numbers."""
+    y = dense(given.y)
     request.kind.check(y)
-    y, numeric = request.kind.exact(y), request.kind.numeric
-    if request.known is not None:
-        reader = request.known.reader
-        checked, y = reader.numbers_and_labels(X, y, numeric)
-    else:
-        table, wanted = as_table(X), request.settings.categorical_features
-        if isinstance(table, RemoteMatrix) and named_mask(table, wanted).any():
-            X = table = np.asarray(table)  # the list of categories is made in this process
-        weight = None
-        if sample_weight is not None and has_more_than_numbers(table):
-            weight = check_sample_weight(sample_weight, table)
-        looks = [look(table, weight)]
-        derivation = Derivation.of(looks, named_mask(table, wanted))
-        derivation.warn_of_unread(looks, column_names(table))
-        mask = derivation.others(categorical_mask(table, wanted))
-        reader = TableReader.of_columns(request.settings.estimator, X).with_derivation(derivation)
-        reader = reader.with_categories(Categories.learn(table, mask, weight))
-        checked, y = reader.numbers_and_labels(X, y, numeric)
-    return reader, checked, y, None if sample_weight is None else check_sample_weight(sample_weight, checked)
+    y = request.kind.exact(y)
+    X, reader = (given.X, request.known.reader) if request.known is not None else _learned_reader(request, given)
+    X, y = reader.numbers_and_labels(X, y, request.kind.numeric)
+    return reader, X, y, None if given.weight is None else check_sample_weight(given.weight, X)
+
+
+def _learned_reader(request: Request, given: Given) -> tuple[Any, TableReader]:
+    """X, in the memory of this process if it has categories, and a reader of tables with its columns."""
+    X, table, wanted = given.X, as_table(given.X), request.settings.categorical_features
+    if isinstance(table, RemoteMatrix) and named_mask(table, wanted).any():
+        X = table = np.asarray(table)  # the list of categories is made in this process
+    weight = None
+    if given.weight is not None and has_more_than_numbers(table):
+        weight = check_sample_weight(given.weight, table)
+    looks = [look(table, weight)]
+    derivation = Derivation.of(looks, named_mask(table, wanted))
+    derivation.warn_of_unread(looks, column_names(table))
+    mask = derivation.others(categorical_mask(table, wanted))
+    reader = TableReader.of_columns(request.settings.estimator, X).with_derivation(derivation)
+    return X, reader.with_categories(Categories.learn(table, mask, weight))
 
 
 def _rows_of(
@@ -110,11 +105,11 @@ def _rows_of(
     """The features, encoded labels and init scores of validation rows, or of others that are only evaluated."""
     watched = name != VALIDATION
     with naming(f"watch[{name!r}]" if watched else "X_val"):
-        numbers = reader.numbers(given.X)
-        weight = None if given.weight is None else check_sample_weight(given.weight, numbers).astype(np.float64)
+        X = reader.numbers(given.X)
+        weight = None if given.weight is None else check_sample_weight(given.weight, X).astype(np.float64)
     with naming(f"watch[{name!r}]") if watched else nullcontext():  # these errors name y_val and offset_val
-        y = labels.encode_validation(given.y, numbers.shape[0])
+        y = labels.encode_validation(given.y, X.shape[0])
         if weight is not None:
             labels.check_weights(y.T, weight, "sample_weight" if watched else "sample_weight_val")
-        offset = labels.encode_offset(given.offset, numbers.shape[0], "offset" if watched else "offset_val")
-    return RowSet(name, numbers.shape[0], weight), numbers, y, added(start_scores(given.X), offset)
+        offset = labels.encode_offset(given.offset, X.shape[0], "offset" if watched else "offset_val")
+    return RowSet(name, X.shape[0], weight), X, y, added(start_scores(given.X), offset)
