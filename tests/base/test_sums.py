@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agbm._base import _native
@@ -15,6 +15,7 @@ from agbm._base.sums import ExactSum, exact_mean, exact_sum, inner_sums, rounded
 from agbm._base.weights import Weights
 from agbm._core.objective import LocalObjective
 from agbm.losses import AbsoluteError, Gamma, HalfSquaredError, Huber, LogLoss, Multinomial, Poisson, Quantile
+from profiles import examples
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 LARGEST, SMALLEST = 1.7976931348623157e308, 5e-324
@@ -62,7 +63,6 @@ def test_sums_are_exact(numbers):
 
 
 @pytest.mark.slow
-@settings(max_examples=60)
 @given(x=wide_vectors(), seed=st.integers(0, 2**32 - 1))
 def test_order_partition_and_threads_do_not_matter(x, seed):
     rng = np.random.default_rng(seed)
@@ -121,7 +121,7 @@ def test_sums_of_many_machines():
 
 
 @pytest.mark.slow
-@settings(max_examples=12)
+@examples(8)
 @given(seed=st.integers(0, 2**32 - 1), n_rows=st.sampled_from([1, 17, 1025, 20_000]), weighted=st.booleans())
 def test_inner_products_round_each_row_and_nothing_else(seed, n_rows, weighted):
     rng = np.random.default_rng(seed)

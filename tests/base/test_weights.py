@@ -5,17 +5,23 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import clone
 
 from agbm import AGBMClassifier, AGBMRegressor, losses
 from agbm._base.sums import ExactSum, exact_mean, exact_sum, inner_sums
 from agbm._base.weights import MOST_REPEATS, Weights, check_sample_weight
+from profiles import examples
 
 LOSSES = [
     "squared_error", "absolute_error", "poisson", "gamma", losses.Quantile(0.2), losses.Huber(1.0), losses.Tweedie(1.4),
 ]  # fmt: skip
+
+
+def seeds(few, many):
+    """Seeds of random rows, of which only the first few are a part of `make test`."""
+    return [*range(few), *(pytest.param(seed, marks=pytest.mark.nightly) for seed in range(few, many))]
 
 
 def rows(n=400, seed=0):
@@ -33,7 +39,6 @@ def assert_same_bits(one, other, X):
 
 
 class TestSums:
-    @settings(max_examples=50)
     @given(seed=st.integers(0, 2**32 - 1), n=st.sampled_from([1, 15, 1025, 20_000]), exponent=st.integers(-300, 300))
     def test_a_count_adds_what_repeated_rows_add(self, seed, n, exponent):
         rng = np.random.default_rng(seed)
@@ -62,7 +67,7 @@ class TestScale:
         assert exact_mean(weights.total) == pytest.approx(1.0, abs=1e-7)
         np.testing.assert_array_equal(weights.total.astype(np.float32), weights.total)
 
-    @settings(max_examples=30)
+    @examples(15)
     @given(seed=st.integers(0, 1000))
     def test_counts_times_relative_weights_are_exact(self, seed):
         rng = np.random.default_rng(seed)
@@ -78,7 +83,7 @@ class TestScale:
 
     @pytest.mark.slow
     @pytest.mark.parametrize("loss", LOSSES, ids=str)
-    @pytest.mark.parametrize("unit", [2.0**-30, 1e-9, 0.01, 3.0, 1e4, 1e300])
+    @pytest.mark.parametrize("unit", [1e-9, 3.0, 1e300])
     def test_the_unit_of_relative_weights_does_not_matter(self, loss, unit):
         X, signal, rng = rows()
         y, weight = np.exp(signal / 4), rng.exponential(size=len(X))
@@ -139,7 +144,7 @@ GIVEN_SIZES = {"max_depth": 3, "min_samples_leaf": 3, "max_iter": 12, "early_sto
 
 class TestRepetition:
     @pytest.mark.slow
-    @pytest.mark.parametrize("seed", range(12))
+    @pytest.mark.parametrize("seed", seeds(3, 12))
     @pytest.mark.parametrize("loss", LOSSES, ids=str)
     def test_losses(self, loss, seed):
         X, signal, rng = rows(seed=seed)
@@ -193,7 +198,7 @@ class TestOrder:
     """Without validation rows and subsampling, trees do not depend on the order of the rows."""
 
     @pytest.mark.slow
-    @pytest.mark.parametrize("seed", range(20))
+    @pytest.mark.parametrize("seed", seeds(5, 20))
     def test_relative_weights(self, seed):
         X, y, rng = rows(700, seed)
         weight, order = rng.exponential(size=len(y)), rng.permutation(len(y))
@@ -205,7 +210,7 @@ class TestOrder:
     @pytest.mark.parametrize("weighted", [False, True])
     @pytest.mark.parametrize("class_weight", ["balanced", {0: 0.3, 1: 1.7, 2: 0.9}])
     def test_class_weights(self, class_weight, weighted):
-        for seed in range(10):
+        for seed in range(3):
             X, signal, rng = rows(700, seed)
             y, order = np.digitize(signal, [0, 2]), rng.permutation(len(signal))
             weight = rng.exponential(size=len(y)) if weighted else None

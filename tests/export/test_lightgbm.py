@@ -5,7 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import treelite
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agbm import AGBMClassifier, AGBMRegressor
@@ -24,6 +24,7 @@ from export_models import (
     table,
     with_unknown_numbers,
 )
+from profiles import examples
 
 CLOSE = {"rtol": 1e-12, "atol": 1e-12}
 
@@ -137,7 +138,7 @@ def test_infinities_take_the_same_way():
 
 
 @pytest.mark.slow
-@settings(max_examples=15)
+@examples(10)
 @given(seed=st.integers(0, 2**32 - 1), n_categories=st.integers(1, 150), share_missing=st.sampled_from([0.0, 0.3]))
 def test_any_categories(seed, n_categories, share_missing):
     rng = np.random.default_rng(seed)

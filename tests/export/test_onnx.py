@@ -5,7 +5,7 @@ import onnx
 import onnxruntime
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from onnx.reference import ReferenceEvaluator
 
@@ -14,6 +14,7 @@ from agbm import AGBMClassifier, AGBMRegressor
 from agbm.export import encode, to_onnx
 from agbm.export.onnx import rounded_down
 from export_models import MAKE_ALL, hard_rows, model, numbers, with_unknown_numbers
+from profiles import examples
 
 # What single precision costs: of a probability, and of a prediction relative to the largest one.
 PROBABILITY, PREDICTION = 1e-6, 2e-6
@@ -108,7 +109,7 @@ def test_rounding_down_keeps_the_order(threshold, x):
 
 
 @pytest.mark.slow
-@settings(max_examples=25)
+@examples(15)
 @given(
     seed=st.integers(0, 2**32 - 1),
     n_features=st.integers(1, 4),

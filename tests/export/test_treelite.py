@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import treelite
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agbm import AGBMClassifier
@@ -19,6 +19,7 @@ from export_models import (
     scores,
     with_unknown_numbers,
 )
+from profiles import examples
 
 CLOSE = {"rtol": 1e-13, "atol": 1e-13}
 
@@ -73,7 +74,7 @@ def test_infinities_take_the_same_way():
     np.testing.assert_allclose(predict(to_treelite(fitted), extreme, pred_margin=True), expected, **CLOSE)
 
 
-@settings(max_examples=15)
+@examples(10)
 @given(seed=st.integers(0, 2**32 - 1), n_categories=st.integers(1, 150), share_missing=st.sampled_from([0.0, 0.3]))
 def test_any_categories(seed, n_categories, share_missing):
     rng = np.random.default_rng(seed)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, reject, settings
+from hypothesis import given, reject
 from hypothesis import strategies as st
 from sklearn.datasets import load_iris
 from sklearn.metrics import log_loss
@@ -10,6 +10,7 @@ from sklearn.metrics import log_loss
 import agbm
 from agbm import AGBMClassifier, AGBMRegressor, Batches, Checkpoint
 from agbm._data.hold_out import both_parts, held_out_rows, seed_of
+from profiles import examples
 from toys import rewrite
 from variants import like_default, methods
 
@@ -182,7 +183,7 @@ class TestParts:
         n_rows=st.integers(5, 60), n_parts=st.integers(2, 6), share=st.floats(0.05, 0.6), n_classes=st.integers(1, 4),
         seed=st.integers(0, 1000),
     )  # fmt: skip
-    @settings(max_examples=200)
+    @examples(60)
     def test_every_row_once_and_every_class_remains(self, n_rows, n_parts, share, n_classes, seed):
         classes = np.random.default_rng(seed).integers(0, n_classes, n_rows)
         try:

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import assume, example, given, settings
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from scipy import special, stats
 from scipy.optimize import minimize
@@ -13,6 +13,7 @@ from agbm._losses import best_constant_with
 from agbm._losses.distributions import DistributionLoss
 from agbm._losses.frozen import ZeroInflated
 from distributions import DISTRIBUTIONS
+from profiles import examples
 
 HISTOGRAM = losses.HistogramDistribution([-1.0, 2.0, 4.0, 7.0, 60.0])
 WITH_SPREAD = [kind() for name, kind in DISTRIBUTIONS.items() if name != "histogram"]
@@ -144,7 +145,7 @@ def test_labels_that_are_not_allowed(loss, y):
         loss.check(np.array(y))
 
 
-@settings(max_examples=200)
+@examples(60)
 @given(st.floats(-14.0, 14.0))
 def test_gamma_functions(log_k):
     """Through the gamma distribution at its mean: value, gradient and hessian contain them one by one."""
@@ -354,7 +355,7 @@ class TestHistogram:
         weighted = learned(kind, bins, repeats.astype(float))
         assert weighted.pieces == losses.HistogramDistribution(bins).learned_from(np.repeat(y, repeats), None).pieces
 
-    @settings(max_examples=200, deadline=None)
+    @examples(60)
     @given(
         st.lists(st.floats(-1e9, 1e9) | st.sampled_from([-3.0, 0.0, 0.25, 7.0]), min_size=2, max_size=120),
         st.integers(2, 12),

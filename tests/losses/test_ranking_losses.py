@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import ndcg_score
 
@@ -40,7 +40,6 @@ def many_queries(n_queries=40, seed=0, levels=4):
 @pytest.mark.parametrize("kind", ["ndcg", "map", "mrr"])
 @pytest.mark.parametrize("cut", [1, 3, 100])
 @given(query=queries)
-@settings(max_examples=40, deadline=None)
 def test_metrics_average_the_orders_of_ties(kind, cut, query):
     relevance, score = query
     numbers, found = RankingMetric(kind, cut).of_queries(relevance, np.full(len(score), 7.0), score)
@@ -65,7 +64,6 @@ def test_ndcg_is_that_of_scikit_learn(cut):
 @pytest.mark.parametrize("kind", ["ndcg", "map", "mrr"])
 @pytest.mark.parametrize("cut", [None, 2])
 @given(query=queries)
-@settings(max_examples=60, deadline=None)
 def test_lambdas_weigh_pairs_by_the_change_of_the_metric(kind, cut, query):
     relevance, score = query
     loss = LambdaRank(kind, cut)
@@ -87,7 +85,6 @@ def test_only_pairs_with_a_document_in_front_count(monkeypatch):
 
 
 @given(query=queries)
-@settings(max_examples=60, deadline=None)
 def test_convex_losses_are_those_of_the_twin_and_have_their_derivatives(query):
     relevance, score = query
     y = labels(relevance)

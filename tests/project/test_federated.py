@@ -10,12 +10,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agbm import AGBMClassifier, AGBMRegressor
 from agbm._base.sums import ExactSum
 from agbm.losses import HalfSquaredError
+from profiles import examples
 
 SMALL = {"max_iter": 5, "max_depth": 3, "n_members": 1, "early_stopping": False}
 CUTS = [0, 90, 250, 400]
@@ -267,7 +268,7 @@ def of_four(strategy):
     return st.lists(strategy, min_size=4, max_size=4)
 
 
-@settings(max_examples=30, deadline=None)
+@examples(15)
 @given(
     st.one_of(
         of_four(INTEGERS),

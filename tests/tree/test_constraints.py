@@ -4,11 +4,12 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.datasets import load_breast_cancer, load_diabetes
 
 from agbm import AGBMClassifier, AGBMRegressor
+from profiles import examples
 from variants import METHODS, made, methods, shared, strategies
 
 
@@ -52,7 +53,7 @@ class TestMonotone:
         assert np.abs(moves(model.predict, X, 2)).max() > 0.1
         assert model.score(X, y) > 0.3
 
-    @settings(max_examples=25)
+    @examples(15)
     @given(
         seed=st.integers(0, 2**32 - 1),
         method=st.sampled_from(METHODS),

@@ -11,7 +11,7 @@ import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 from sklearn.datasets import make_classification, make_regression
@@ -25,6 +25,7 @@ from agbm.export import to_lightgbm
 from agbm.losses import Huber, Quantile, Tweedie
 from agbm.methods import Fading
 from forests import LAYOUTS, random_forest
+from profiles import examples
 from toys import native_forest, sums_of_trees
 
 with warnings.catch_warnings():
@@ -81,7 +82,7 @@ def twin(forest, n_features, n_columns, X):
 
 
 @pytest.mark.slow
-@settings(max_examples=150)
+@examples(40)
 @given(
     seed=st.integers(0, 2**32),
     n_rows=st.sampled_from([4, 0, 1]),

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.datasets import make_classification, make_regression
 from sklearn.linear_model import LinearRegression
@@ -37,7 +37,6 @@ def walked(forest, n_columns, X):
 
 
 @pytest.mark.slow
-@settings(max_examples=60)
 @given(
     seed=st.integers(0, 2**32),
     n_rows=st.sampled_from([0, 1, 2, 31, 32, 33, 255, 256, 257, 300, 530]),

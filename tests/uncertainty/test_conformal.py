@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agbm._uncertainty.conformal import (
@@ -21,6 +21,7 @@ from agbm._uncertainty.conformal import (
     whole_weights,
 )
 from agbm.losses import CrossEntropy, Exponential, Gamma, HalfSquaredError, LogLoss, Multinomial, Poisson, Tweedie
+from profiles import examples
 
 MEASURES = {
     "distance": Residual(HalfSquaredError()),
@@ -69,7 +70,6 @@ def calibrations(draw, n_labels=1):
 
 
 @pytest.mark.parametrize("name", MEASURES)
-@settings(max_examples=60, deadline=None)
 @given(calibrations())
 def test_intervals_are_those_of_the_definition(name, given):
     lists, test_weight, coverage, raws = given
@@ -81,7 +81,7 @@ def test_intervals_are_those_of_the_definition(name, given):
     np.testing.assert_array_equal(found, expected)
 
 
-@settings(max_examples=100, deadline=None)
+@examples(40)
 @given(calibrations(n_labels=3))
 def test_sets_are_those_of_the_definition(given):
     lists, test_weight, coverage, raws = given

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -16,28 +17,20 @@ import agbm
 from agbm._apps import cli
 from agbm._apps.cli.reading import data as _data
 from agbm._apps.cli.reading import files as files
-from commands import FEW, ONE, SOLD, agbm_table, fails, mixed, run
+from commands import FEW, ONE, SOLD, agbm_table, fails, run
 
 SOLD_FROM = ["train", "--target", "sold", "--drop", "price", "id", *FEW, "--quiet"]
 
 
 @pytest.fixture
-def here(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    mixed().to_csv("mixed.csv", index=False)
-    return tmp_path
-
-
-@pytest.fixture
-def trained(here, capsys):
+def trained(here, sold_model):
     """A model, and other names of it and of the data."""
-    run(*SOLD, *FEW, "--quiet")
+    shutil.copy(sold_model, "sold.agbm")
     Path("folder").mkdir()
     pd.read_csv("mixed.csv").to_parquet("folder/0.parquet")
     Path("link.csv").symlink_to("mixed.csv")
     Path("hard.csv").hardlink_to("mixed.csv")
     Path("hard.parquet").hardlink_to("folder/0.parquet")
-    capsys.readouterr()
     return here
 
 
@@ -160,16 +153,21 @@ class TestWhatCannotBeWrittenIsSaidFirst:
             )
 
 
+@contextmanager
+def piped_to(name):
+    """A named pipe whose content is copied to a file."""
+    os.mkfifo("pipe")
+    with open(name, "wb") as file, subprocess.Popen(["cat", "pipe"], stdout=file):
+        yield "pipe"
+    os.remove("pipe")
+
+
 @pytest.mark.slow
 class TestPipes:
-    def bash(self, command):
-        return subprocess.run(["bash", "-c", command], capture_output=True, text=True)
-
     @pytest.mark.parametrize("evaluation", [[], ["--folds", "2"], ["--test-fraction", "0"]], ids=str)
     def test_a_model_is_written_once(self, evaluation, trained, capsys):
-        command = f"{sys.executable} -m agbm {' '.join([*SOLD_FROM, 'mixed.csv', *evaluation])}"
-        done = self.bash(f"{command} --out >(cat > piped.agbm) && wait $!")
-        assert (done.returncode, done.stderr) == (0, "")
+        with piped_to("piped.agbm") as pipe:
+            run(*SOLD_FROM, "mixed.csv", *evaluation, "--out", pipe)
         run(*SOLD_FROM, "mixed.csv", *evaluation, "--out", "file.agbm")
         piped, expected = agbm.load("piped.agbm"), agbm.load("file.agbm")
         assert Path("piped.agbm").stat().st_size < 1.1 * Path("file.agbm").stat().st_size  # not twice
@@ -181,30 +179,36 @@ class TestPipes:
             raise KeyboardInterrupt
 
         monkeypatch.setattr(_data.Question, "evaluate", interrupted)
-        os.mkfifo("pipe")
-        with open("piped.agbm", "wb") as piped, subprocess.Popen(["cat", "pipe"], stdout=piped):
-            assert cli.main([*SOLD_FROM, "mixed.csv", "--out", "pipe", "--set", "n_members=1"]) == 130
+        with piped_to("piped.agbm") as pipe:
+            assert cli.main([*SOLD_FROM, "mixed.csv", "--out", pipe, "--set", "n_members=1"]) == 130
         assert agbm.load("piped.agbm").n_trees_ == 8
 
     def test_a_model_from_tune(self, trained):
-        tune = f"{sys.executable} -m agbm tune mixed.csv --target sold --trials 1 --set max_iter=5 --quiet --study s"
-        done = self.bash(f"{tune} --out >(cat > piped.agbm) && wait $!")
-        assert (done.returncode, done.stderr) == (0, "")
+        tune = "tune mixed.csv --target sold --trials 1 --set max_iter=5 --quiet --study s"
+        with piped_to("piped.agbm") as pipe:
+            run(*tune.split(), "--out", pipe)
         assert agbm.load("piped.agbm").max_iter == 5
 
     def test_predictions_pages_and_exports(self, trained):
         for command, name in [
-            ("predict sold.agbm mixed.csv", "p.csv"),
             ("explain sold.agbm mixed.csv", "c.csv"),
             ("export sold.agbm --to text", "tree.txt"),
             ("report sold.agbm", "page.html"),
         ]:
             run(*command.split(), "--out", f"file-{name}")
-            done = self.bash(f"{sys.executable} -m agbm {command} --out >(cat > {name}) && wait $!")
-            assert (done.returncode, done.stderr) == (0, "")
+            with piped_to(name) as pipe:
+                run(*command.split(), "--out", pipe)
             written, expected = (Path(path).read_text() for path in (name, f"file-{name}"))
             assert len(written) == len(expected)
             assert written == expected or name == "page.html"  # which has the time
+
+    def test_process_substitution(self, trained):
+        """A pipe that is /dev/fd/63 or the like."""
+        run("predict", "sold.agbm", "mixed.csv", "--out", "expected.csv")
+        command = f"{sys.executable} -m agbm predict sold.agbm mixed.csv --out >(cat > p.csv) && wait $!"
+        done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert Path("p.csv").read_bytes() == Path("expected.csv").read_bytes()
 
 
 class TestNoModelIsLost:

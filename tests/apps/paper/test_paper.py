@@ -228,14 +228,6 @@ class TestTable:
         table.run([classes], ["gbm"], replace(QUICK, levels=4), tmp_path, 1, lambda *_: None)
         assert len(seen) - 1 == 24 + 5  # other conventions have other units
 
-    @pytest.mark.slow
-    def test_any_number_of_processes(self, classes, tmp_path):
-        found = [
-            table.run([classes], ["gbm"], QUICK, tmp_path / str(jobs), jobs, lambda *_: None).outcomes
-            for jobs in (1, 2)
-        ]
-        assert found[0] == found[1]
-
 
 class TestCurves:
     PLAN = curves.Plan("vanilla", "Test", "housing", 2, (30.0, 0.1), (curves.VAGBM_LINE, AGBM, curves.GBM_LINE), 20)
@@ -450,7 +442,7 @@ class TestCommand:
         assert command.conventions_of(asked) == Conventions(levels=4, validation="test", keep="best", seed=3)
 
     @pytest.mark.slow
-    def test_twice_the_same(self, classes, tmp_path, capsys, monkeypatch):
+    def test_results_do_not_depend_on_the_number_of_jobs(self, classes, tmp_path, capsys, monkeypatch):
         dump_svmlight_file(classes.X, classes.y, str(tmp_path / "sonar"), zero_based=False)
         known = data._Source("sonar", 200, 10, data.checksum(classes.X, classes.y, True))
         monkeypatch.setitem(data._SOURCES, "sonar", known)
