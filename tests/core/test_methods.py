@@ -133,6 +133,7 @@ class TestSettings:
             (AGBM(shared_structure="yes"), "'shared_structure' parameter of AGBM"),
             (AGBM(restart="never"), "'restart' parameter of AGBM"),
             (AGBM(restart=-1.0), "'restart' parameter of AGBM"),
+            (AGBM(momentum=Fading(dropout=0.2)), "give dropout to the method itself"),
             (GBM(line_search="sometimes"), "'line_search' parameter of GBM"),
         ],
         ids=repr,

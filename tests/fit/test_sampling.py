@@ -77,8 +77,8 @@ class TestEverySampling:
     def test_warm_start_gives_the_bits_of_a_single_run(self, regression, method, sampling, shared_structure):
         X, y = regression
         model = AGBMRegressor(
-            method=made(method, shared_structure=shared_structure), max_depth=3, random_state=0, max_iter=20, **sampling
-        )
+            method=made(method, shared_structure=shared_structure), max_depth=3, random_state=0, max_iter=20
+        ).set_params(**sampling)
         whole = clone(model).fit(X, y).predict(X)
         parts = clone(model).set_params(max_iter=8, warm_start=True).fit(X, y)
         assert np.array_equal(parts.set_params(max_iter=20).fit(X, y).predict(X), whole)
@@ -88,13 +88,14 @@ class TestEverySampling:
         X, y = load_breast_cancer(return_X_y=True)
         y = y + (X[:, 0] > np.median(X[:, 0]))
         for strategy in ("one_output_per_tree", "multi_output_tree"):
-            model = AGBMClassifier(multi_strategy=strategy, max_iter=30, random_state=0, **sampling).fit(X, y)
+            model = AGBMClassifier(multi_strategy=strategy, max_iter=30, random_state=0)
+            model.set_params(**sampling).fit(X, y)
             assert model.score(X, y) > 0.85
 
     @samplings
     def test_early_stopping_keeps_the_best_iteration(self, regression, sampling):
         X, y = regression
-        model = AGBMRegressor(n_members=1, max_iter=60, random_state=0, **sampling)
+        model = AGBMRegressor(n_members=1, max_iter=60, random_state=0).set_params(**sampling)
         model.fit(X[::2], y[::2], X_val=X[1::2], y_val=y[1::2])
         loss = ((model.predict(X[1::2]) - y[1::2]) ** 2 / 2).mean()
         assert loss == pytest.approx(model.history_["validation_loss"].min())

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
+from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression
 from sklearn.metrics import log_loss
@@ -31,7 +32,7 @@ def table(n_classes, n=600, seed=0):
 def both(X, y, fit=None, **parameters):
     """The model without and with scaling."""
     models = [
-        AGBMClassifier(**{**SMALL, **parameters}).set_params(method__temperature_scaling=scaled)
+        clone(AGBMClassifier(**{**SMALL, **parameters})).set_params(method__temperature_scaling=scaled)
         for scaled in (False, True)
     ]
     return [model.fit(X, y, **(fit or {})) for model in models]

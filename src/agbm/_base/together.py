@@ -19,6 +19,8 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .types import AnyArray
+
 T = TypeVar("T")
 
 DIGIT_BITS = 8
@@ -73,7 +75,7 @@ def combined_lazily(make: Callable[[], T], merge: Callable[[T, T], T], finish: C
     raise _UnknownError(Contribution(make(), merge, finish))
 
 
-def evaluate(function: Callable[..., Any], *arguments: Any, known: Sequence[Any]) -> Outcome:
+def evaluate(function: Callable[..., Any], *arguments: object, known: Sequence[Any]) -> Outcome:
     """Call a function of the rows of this process, which are not all rows; `known` are the combined numbers so far."""
     outer, _here.known = _here.known, list(known)
     try:
@@ -103,32 +105,32 @@ def count(n: int) -> int:
     return int(combined(n, add))
 
 
-def smallest(x: NDArray[Any], initial: float = np.inf) -> float:
+def smallest(x: AnyArray, initial: float = np.inf) -> float:
     """The smallest number; `initial` if there are none."""
     return float(combined(float(x.min(initial=initial)), min))
 
 
-def largest(x: NDArray[Any], initial: float = -np.inf) -> float:
+def largest(x: AnyArray, initial: float = -np.inf) -> float:
     """The largest number; `initial` if there are none."""
     return float(combined(float(x.max(initial=initial)), max))
 
 
-def anywhere(x: Any) -> bool:
+def anywhere(x: ArrayLike) -> bool:
     """Whether something is true for a row of any process."""
     return bool(combined(bool(np.any(x)), max))
 
 
-def distinct(x: NDArray[Any]) -> NDArray[Any]:
+def distinct(x: AnyArray) -> AnyArray:
     """The distinct values in ascending order, which `x` contains for this process."""
     return np.asarray(combined(x, union))
 
 
-def union(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
+def union(a: AnyArray, b: AnyArray) -> AnyArray:
     """The distinct values of both in ascending order."""
     return np.unique(np.concatenate([a, b]))
 
 
-def ranked(x: NDArray[Any], wanted: ArrayLike, weight: NDArray[Any] | None = None) -> NDArray[Any]:
+def ranked(x: AnyArray, wanted: ArrayLike, weight: AnyArray | None = None) -> AnyArray:
     """For each wanted weight, the smallest number with at least that weight at or below it.
 
     Weights are integers; None means 1 for every number. Where other processes have numbers, too, these must be of type
@@ -150,7 +152,7 @@ def ranked(x: NDArray[Any], wanted: ArrayLike, weight: NDArray[Any] | None = Non
     return known
 
 
-def _in_order(x: NDArray[Any], weight: NDArray[Any] | None) -> tuple[NDArray[Any], NDArray[np.float64]]:
+def _in_order(x: AnyArray, weight: AnyArray | None) -> tuple[AnyArray, NDArray[np.float64]]:
     """The numbers in ascending order, and the sums of the weights of the first ones."""
     order = np.argsort(x)
     total = np.arange(len(x) + 1.0) if weight is None else np.append(0.0, np.cumsum(weight[order]))
@@ -158,7 +160,7 @@ def _in_order(x: NDArray[Any], weight: NDArray[Any] | None) -> tuple[NDArray[Any
 
 
 def _tallies(
-    x: NDArray[np.uint64], weight: NDArray[Any] | None, known: NDArray[np.uint64], shift: int
+    x: NDArray[np.uint64], weight: AnyArray | None, known: NDArray[np.uint64], shift: int
 ) -> NDArray[np.float64]:
     """The weight of the numbers that begin with known bits, by the bits that follow: (known bits, following bits)."""
     numbers, total = _in_order(x, weight)

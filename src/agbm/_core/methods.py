@@ -32,7 +32,7 @@ class RemembersNames(BaseEstimator):  # type: ignore[misc]
 
 
 @lru_cache(64)
-def _parameter_names(kind: Any, init: Any) -> list[str]:
+def _parameter_names(kind: object, init: object) -> list[str]:
     of_class: Any = super(RemembersNames, kind)
     names: list[str] = of_class._get_param_names()
     return names
@@ -276,6 +276,11 @@ class VAGBM(Method):
         schedule = _schedule(self.momentum, learning_rate)
         return boosting.vagbm(objective, fitter, schedule=schedule, max_iter=max_iter, drop=drop)
 
+    def check(self, *, resumes: bool) -> None:
+        """Raise ValueError for invalid settings, or settings that cannot be combined with resuming."""
+        super().check(resumes=resumes)
+        _check_momentum(self.momentum)
+
 
 _RULES: dict[str, boosting.Rule[Any]] = {
     "loss_rise": boosting.loss_rises,
@@ -369,6 +374,7 @@ class AGBM(Method):
     def check(self, *, resumes: bool) -> None:
         """Raise ValueError for restarts that cannot be combined with other settings, or with resuming."""
         super().check(resumes=resumes)
+        _check_momentum(self.momentum)
         fixed = self.restart is not None and not isinstance(self.restart, str)
         if fixed and isinstance(self.momentum, Fading):
             raise ValueError(
@@ -385,6 +391,17 @@ class AGBM(Method):
     def two_values_per_leaf(self) -> bool:
         """Whether both residuals of an iteration are fitted by one tree."""
         return self.shared_structure
+
+
+def _check_momentum(momentum: float | Literal["theory"] | Fading) -> None:
+    """Raise ValueError for settings of a Fading object that do not concern its weights."""
+    if isinstance(momentum, Fading):
+        for name in Method._parameter_constraints:
+            value = getattr(momentum, name)
+            if value != getattr(METHODS["fading"], name):
+                raise ValueError(
+                    f"momentum=Fading({name}={value!r}) sets weights only; give {name} to the method itself."
+                )
 
 
 def _schedule(momentum: float | Literal["theory"] | Fading, rate: float) -> Schedule:

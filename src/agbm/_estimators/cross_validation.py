@@ -326,7 +326,7 @@ def _trained(settings: Settings, folds: Sequence[_Fold], scorers: Mapping[str, S
         if plan.stops_early:
             watchers.append(EarlyStopping(settings.n_iter_no_change, criterion))
         told = [_told(watcher, of_models) for watcher in watchers]
-        history, diverged = watch(members, told, plan.members_at_once, settings.method.dropout == 0.0, scores)
+        history, diverged = watch(members, told, plan.members_at_once, plan.method.dropout == 0.0, scores)
     history.records = [of_models(record) for record in history.records]
     best = history.best_iteration(criterion)
     if diverged:

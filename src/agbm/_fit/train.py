@@ -7,9 +7,8 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
-from numpy.typing import NDArray
-
 from .._base.identity import UnidentifiedError, fingerprint, fingerprints, library_version
+from .._base.types import AnyArray
 from .._core.dropout import Dropout
 from .._core.ensemble import Ensemble, fold
 from .._core.replay import ReplayingFitter
@@ -44,7 +43,7 @@ class Trained(NamedTuple):
     """The result of a run: one ensemble per member at the best iteration, and the history."""
 
     ensembles: list[Ensemble]
-    history: dict[str, NDArray[Any]]
+    history: dict[str, AnyArray]
     resolved: dict[str, Any]
     """Settings that the run has found; see FittedModel."""
     functions: Sequence[Any] = ()
@@ -140,7 +139,7 @@ def follow(run: Run, settings: Settings, members: Sequence[MemberRun]) -> Traine
         if plan.stops_early:
             watchers.append(EarlyStopping(settings.n_iter_no_change, criterion))
         # The learners that are left out of a step are drawn among those of all earlier steps.
-        history, diverged = watch(members, watchers, plan.members_at_once, settings.method.dropout == 0.0, seen, levels)
+        history, diverged = watch(members, watchers, plan.members_at_once, plan.method.dropout == 0.0, seen, levels)
 
     best = history.records[-1].iteration
     if plan.stops_early or diverged:

@@ -155,7 +155,8 @@ class Replay:
         known = model.at_iteration(last)
         if "temperature" in model.resolved:
             # It follows from the last iteration, of which nothing is known here.
-            settings = replace(settings, method=clone(settings.method).set_params(temperature_scaling=False))
+            method = clone(run.plan.method).set_params(temperature_scaling=False)
+            run = run._replace(plan=run.plan._replace(method=method))
         trained = follow(run, settings, members_of(run, settings))
         ensembles = trained.ensembles
         if "temperature" in model.resolved:

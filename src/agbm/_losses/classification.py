@@ -139,7 +139,6 @@ class Multinomial(BuiltInLoss):
         return float(self.n_classes)
 
     def exact_total(self, y: Array, f: Array, weight: Array | None) -> ExactSum:
-        """See BuiltInLoss."""
         return exact_sum(self.value(y, f), weight, self.n_threads)
 
     def check(self, y: Array) -> None:

@@ -111,19 +111,16 @@ class HistogramDistribution(DistributionLoss):
         """All numbers are allowed."""
 
     def value(self, y: Array, f: Array) -> Array:
-        """See BuiltInLoss."""
         return np.asarray(self._classes.value(self._codes(y), f) - self._bins.log_density(y))
 
     def negative_gradient(self, y: Array, f: Array) -> Array:
-        """See BuiltInLoss."""
         return self._classes.negative_gradient(self._codes(y), f)
 
     def hessian(self, y: Array, f: Array, weight: Array | None = None) -> Array:
-        """See BuiltInLoss."""
         return self._classes.hessian(self._codes(y), f)
 
     def best_constants(self, y: Array, weight: Array | None, offset: Array | None) -> Array:
-        """See DistributionLoss. Without offsets, they have a closed form."""
+        """The constants with the largest likelihood; without offsets, they have a closed form."""
         return self.moments(y, weight) if offset is None else super().best_constants(y, weight, offset)
 
     def moments(self, y: Array, weight: Array | None) -> Array:
@@ -143,7 +140,6 @@ class HistogramDistribution(DistributionLoss):
         return total
 
     def frozen(self, f: Array) -> Binned:
-        """See DistributionLoss."""
         return Binned(self._bins, np.ascontiguousarray(self._classes.inverse_link(f).T))
 
 
@@ -299,7 +295,7 @@ def _given_bins(rows: _Rows, edges: Sequence[float]) -> list[Piece]:
     ]
 
 
-def _checked(bins: Any) -> int | tuple[float, ...]:
+def _checked(bins: object) -> int | tuple[float, ...]:
     if isinstance(bins, int | np.integer) and not isinstance(bins, bool):
         if 2 <= bins <= MOST_BINS:
             return int(bins)

@@ -60,7 +60,7 @@ def is_built_in(loss: object) -> bool:
     return LOSSES.get(type(loss).__name__) is type(loss)
 
 
-def traits_of(loss: Any) -> Traits:
+def traits_of(loss: object) -> Traits:
     """The traits of any loss. Custom losses may have `min_hessian_leaf`; see docs/guides/custom-losses.md."""
     if isinstance(loss, BuiltInLoss):
         return loss.traits
