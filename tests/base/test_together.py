@@ -71,7 +71,7 @@ def same_bits(a, b):
 
 @given(seed=st.integers(0, 10_000), n_rows=st.integers(1, 60), n_parts=st.integers(1, 6), weighted=st.booleans())
 @examples(15)
-def test_numbers_of_all_rows(seed, n_rows, n_parts, weighted):
+def test_statistics_of_all_rows(seed, n_rows, n_parts, weighted):
     rng = np.random.default_rng(seed)
     x = rng.integers(-5, 6, n_rows) / 2
     bits = rng.integers(0, 2**64, n_rows, dtype=np.uint64) >> rng.integers(0, 60, n_rows).astype(np.uint64)
@@ -187,7 +187,7 @@ def test_weights(seed, n_parts, counts, balanced):
     seed=st.integers(0, 10_000), n_rows=st.integers(8, 80), n_parts=st.integers(1, 5), n_members=st.integers(1, 4),
     share=st.floats(0.05, 0.5), n_classes=st.integers(0, 4),
 )  # fmt: skip
-def test_rows_that_are_held_out(seed, n_rows, n_parts, n_members, share, n_classes):
+def test_held_out_rows(seed, n_rows, n_parts, n_members, share, n_classes):
     rng = np.random.default_rng(seed)
     classes = rng.integers(0, n_classes, n_rows) if n_classes else None
     if classes is not None:
@@ -244,7 +244,7 @@ def test_groups_are_held_out_whole():
             np.testing.assert_array_equal(of_parts, expected.rows(number))
 
 
-def test_the_result_may_be_one_of_all_contributions():
+def test_combined_contributions():
     assert everywhere(lambda x: combined(x, add, sum), [([1],), ([2, 3],)]) == [6, 6]
     assert combined([1, 2], add, sum) == 3
 

@@ -27,7 +27,7 @@ def test_sums_and_products_are_those_of_numpy(seed, n_rows, n_outputs, n_threads
     assert np.array_equal(out, x * y)
 
 
-def test_vectors_that_do_not_fit():
+def test_wrong_shapes_raise():
     x, out = np.zeros((1, 5)), np.zeros((1, 5))
     for bad in (np.zeros((1, 4)), np.zeros((2, 5)), np.zeros((1, 10))[:, ::2]):
         with pytest.raises(ValueError, match="x, y"):
@@ -45,7 +45,7 @@ def test_vectors_that_do_not_fit():
         _native.loss_sum("logistic", 0.0, np.zeros(3), np.zeros(2), None, 1)
 
 
-def test_memory_is_used_again_within_a_run_only():
+def test_memory_is_reused_within_a_run_only():
     n = 100_000
     _native.begin_run()
     try:

@@ -40,7 +40,7 @@ def assert_same_bits(one, other, X):
 
 class TestSums:
     @given(seed=st.integers(0, 2**32 - 1), n=st.sampled_from([1, 15, 1025, 20_000]), exponent=st.integers(-300, 300))
-    def test_a_count_adds_what_repeated_rows_add(self, seed, n, exponent):
+    def test_integer_weights_equal_repeated_rows(self, seed, n, exponent):
         rng = np.random.default_rng(seed)
         x, y = rng.normal(size=(2, n)) * 10.0 ** rng.uniform(-3, 3, (2, n)) * 2.0 ** (exponent // 2)
         counts = rng.integers(0, 6, n)
@@ -49,12 +49,12 @@ class TestSums:
         repeated = np.repeat(np.stack([x, y]), counts, axis=1)
         assert inner_sums(x[np.newaxis], y[np.newaxis], weight) == inner_sums(repeated[:1], repeated[1:])
 
-    def test_the_largest_counts(self):
+    def test_largest_integer_weights(self):
         x = np.random.default_rng(0).normal(size=50)
         found = exact_sum(x, np.full(50, float(MOST_REPEATS)))
         assert found == ExactSum(exact_sum(x).units * MOST_REPEATS)
 
-    def test_products_that_are_not_finite(self):
+    def test_non_finite_products(self):
         x, weight = np.array([1e308, 1.0, -np.inf]), np.array([10.0, 1.0, 2.0])
         assert np.isnan(float(exact_sum(x, weight)))
         assert float(exact_sum(x[:2], weight[:2])) == np.inf
@@ -84,7 +84,7 @@ class TestScale:
     @pytest.mark.slow
     @pytest.mark.parametrize("loss", LOSSES, ids=str)
     @pytest.mark.parametrize("unit", [1e-9, 3.0, 1e300])
-    def test_the_unit_of_relative_weights_does_not_matter(self, loss, unit):
+    def test_relative_weights_are_scale_invariant(self, loss, unit):
         X, signal, rng = rows()
         y, weight = np.exp(signal / 4), rng.exponential(size=len(X))
         model = AGBMRegressor(loss=loss, max_iter=10)
@@ -112,7 +112,7 @@ class TestScale:
 class TestContinuity:
     """A small change of the weights causes a small change of the model, whatever the weights are."""
 
-    def test_whole_floats_are_nothing_special(self):
+    def test_integral_floats_are_relative_weights(self):
         rng = np.random.default_rng(0)
         X = rng.normal(size=(600, 5))
         y = X[:, 0] + X[:, 1] ** 2 + 1.5 * rng.normal(size=600)
@@ -122,7 +122,7 @@ class TestContinuity:
         np.testing.assert_allclose(found[1], found[0], atol=1e-3)
         np.testing.assert_allclose(found[2], found[0], atol=1e-3)
 
-    def test_rules_do_not_count_repetitions(self):
+    def test_automatic_tree_sizes_ignore_weights(self):
         X, y, rng = rows(600)
         amounts = rng.integers(1000, 100_000, 600)
         found = AGBMRegressor().fit(X, y, sample_weight=amounts)
@@ -178,7 +178,7 @@ class TestRepetition:
         assert_same_bits(weighted, clone(model).fit(again, np.repeat(y, counts)), table)
 
     @pytest.mark.parametrize("kind", [np.uint8, np.int32, "Int64", list, bool])
-    def test_every_kind_of_integers(self, kind):
+    def test_integer_dtypes(self, kind):
         X, y, rng = rows()
         counts = rng.integers(0, 2 if kind is bool else 4, len(y))
         given = counts.tolist() if kind is list else pd.Series(counts).astype(kind)
@@ -186,7 +186,7 @@ class TestRepetition:
         repeated = clone(model).fit(np.repeat(X, counts, axis=0), np.repeat(y, counts))
         assert_same_bits(clone(model).fit(X, y, sample_weight=given), repeated, X)
 
-    def test_integers_too_large_for_counts(self):
+    def test_integers_above_the_limit_raise(self):
         X, y, _ = rows()
         weight = np.full(len(y), 2**27)
         with pytest.raises(ValueError, match=r"sample_weight has integers up to 134217728.*use floats"):
@@ -247,14 +247,14 @@ class TestClasses:
         np.testing.assert_allclose(balanced, by_row, atol=1e-6)
 
     @pytest.mark.parametrize("wrong", [{0: -1.0}, {0: np.nan}, {0: np.inf}, {0: "2"}, {0: None}])
-    def test_weights_that_are_none(self, wrong):
+    def test_invalid_class_weights(self, wrong):
         X, signal, _ = rows()
         with pytest.raises(ValueError, match=r"class_weight=.*must be finite and not negative"):
             AGBMClassifier(class_weight=wrong).fit(X, signal > 0)
 
 
 @pytest.mark.parametrize("kind", ["timedelta64[ns]", "datetime64[ns]", "object"])
-def test_dates_are_no_weights(kind):
+def test_dates_as_weights_raise(kind):
     X, y, _ = rows()
     weight = np.arange(len(y)).astype("timedelta64[us]").astype(kind)
     refused = rf"sample_weight has dates or times \({re.escape(kind)}"

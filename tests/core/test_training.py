@@ -37,7 +37,7 @@ def test_a_callback_may_stop_before_the_first_iteration():
     assert np.array_equal(model.predict([[0.0]]), [0.5])
 
 
-def test_an_error_of_a_callback_reaches_the_user_as_it_is():
+def test_errors_of_callbacks_propagate():
     def fail(r):
         raise LookupError("mine")
 

@@ -9,9 +9,9 @@ from agbm.losses import Huber
 
 
 @pytest.mark.slow
-class TestDefault:
+class TestDefaults:
     @pytest.mark.parametrize("n_features", [2, 3])
-    def test_learns_from_all_of_few_columns(self, n_features):
+    def test_learns_interactions_of_few_features(self, n_features):
         """Also where a node may be split on some of them only: here none says anything without the others."""
         X = np.random.default_rng(0).normal(size=(3000, n_features))
         y = np.prod(np.sign(X), axis=1)
@@ -27,7 +27,7 @@ class TestDefault:
         model = AGBMRegressor(loss="poisson").fit(X, rare)
         assert model.predict(X[X[:, 0] > 1]).mean() > 5 * model.predict(X[X[:, 0] < 0]).mean()
 
-    def test_is_the_same_in_every_run(self, binary):
+    def test_is_deterministic(self, binary):
         assert np.array_equal(
             *(AGBMClassifier(max_iter=20).fit(*binary).decision_function(binary[0]) for _ in range(2))
         )
@@ -48,7 +48,7 @@ class TestAutomaticTreeSizes:
             (4095, 31, 8), (4096, 32, 8), (7999, 44, 10), (15_876, 63, 10), (70_000, 63, 10),
         ],
     )  # fmt: skip
-    def test_of_so_many_rows(self, n_rows, leaves, fewest):
+    def test_by_number_of_rows(self, n_rows, leaves, fewest):
         rng = np.random.default_rng(0)
         X = rng.normal(size=(n_rows, 3))
         y = X @ [1.0, 2.0, 3.0] + X[:, 0] * X[:, 1] + rng.normal(size=n_rows)
@@ -70,7 +70,7 @@ class TestAutomaticTreeSizes:
             found = model.fit(X, X[:, 0] % 2).resolved_params_
             assert found["max_leaf_nodes"] == 31
 
-    def test_rows_count_once_however_often_they_are_repeated(self):
+    def test_integer_weights_do_not_change_tree_sizes(self):
         rng = np.random.default_rng(0)
         X = rng.normal(size=(700, 3))
         y = X[:, 0] * X[:, 1] + X[:, 2]
@@ -79,7 +79,7 @@ class TestAutomaticTreeSizes:
         by_hand = AGBMRegressor(max_leaf_nodes=8, min_samples_leaf=2, **common).fit(X, y, np.full(700, 20))
         np.testing.assert_array_equal(weighted.predict(X), by_hand.predict(X))
 
-    def test_rows_count_once_whatever_they_weigh(self, binary):
+    def test_float_weights_do_not_change_tree_sizes(self, binary):
         """Whatever part of them is held out; so do weights of classes."""
         rng = np.random.default_rng(0)
         X = rng.normal(size=(9000, 3))
@@ -93,20 +93,20 @@ class TestAutomaticTreeSizes:
         by_hand = clone(model).set_params(max_leaf_nodes=8, min_samples_leaf=2).fit(X, y)
         np.testing.assert_array_equal(model.fit(X, y).predict_proba(X), by_hand.predict_proba(X))
 
-    def test_rows_that_are_held_out_do_not_count(self):
+    def test_held_out_rows_do_not_count(self):
         X = np.arange(2560.0)[:, np.newaxis]
         for n_members in (1, 5):
             model = AGBMRegressor(max_iter=1, n_members=n_members, early_stopping=True).fit(X, X[:, 0])
             found = model.resolved_params_
             assert (found["max_leaf_nodes"], found["min_samples_leaf"]) == (18, 4), "of 2304 rows"
 
-    def test_a_number_of_leaves_has_no_limit_of_levels(self):
+    def test_max_leaf_nodes_removes_the_depth_limit(self):
         X = np.arange(640.0)[:, np.newaxis]
         model = AGBMRegressor(n_members=1, max_iter=1, max_leaf_nodes=16, min_samples_leaf=1).fit(X, X[:, 0])
         assert (model.model_.folded.nodes["feature"] < 0).sum() == 16
         assert model.resolved_params_["max_depth"] is None
 
-    def test_a_number_of_levels_lifts_the_limit_of_leaves(self):
+    def test_max_depth_removes_the_leaf_limit(self):
         X = np.arange(640.0)[:, np.newaxis]
         small = {"min_samples_leaf": 1, "l2_regularization": 0.0}
         model = AGBMRegressor(n_members=1, max_iter=1, max_depth=5, **small).fit(X, X[:, 0])
@@ -115,7 +115,7 @@ class TestAutomaticTreeSizes:
         both = clone(model).set_params(max_leaf_nodes=20).fit(X, X[:, 0])
         assert (both.model_.folded.nodes["feature"] < 0).sum() == 20
 
-    def test_none_is_no_limit(self):
+    def test_none_means_unlimited(self):
         X = np.arange(64.0)[:, np.newaxis]
         small = {"min_samples_leaf": 1, "l2_regularization": 0.0}
         model = AGBMRegressor(n_members=1, max_iter=1, max_leaf_nodes=None, **small).fit(X, X[:, 0])

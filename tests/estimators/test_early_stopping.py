@@ -10,7 +10,7 @@ from agbm import AGBMClassifier, AGBMRegressor
 from agbm.methods import Fading
 
 
-def test_validation_rows_do_not_shape_the_trees():
+def test_validation_rows_do_not_affect_the_trees():
     """Not their numbers, nor their labels, nor their categories."""
     rng = np.random.default_rng(0)
     X = pd.DataFrame({"x": rng.normal(size=300), "kind": rng.integers(0, 5, size=300).astype(str)})
@@ -22,7 +22,7 @@ def test_validation_rows_do_not_shape_the_trees():
     assert np.array_equal(model.model_.folded.nodes["threshold"], watched.model_.folded.nodes["threshold"])
 
 
-def test_the_validation_split_keeps_the_classes_in_proportion():
+def test_validation_split_is_stratified():
     y = np.zeros(2000)
     y[:100] = 1
     model = AGBMClassifier(early_stopping=True, max_iter=1, max_depth=1, random_state=1)
@@ -32,7 +32,7 @@ def test_the_validation_split_keeps_the_classes_in_proportion():
 
 
 @pytest.mark.slow
-def test_as_many_iterations_as_are_needed(regression):
+def test_automatic_max_iter(regression):
     """max_iter="auto": 100 where nothing stops the run, else up to 1,000."""
     X, y = regression
     model = AGBMRegressor(n_members=1, max_iter="auto", max_depth=1, random_state=0)
@@ -77,7 +77,7 @@ class TestAutomaticEarlyStopping:
          ({"method": Fading(learner=LinearRegression())}, 10_000)],
         ids=str,
     )  # fmt: skip
-    def test_from_so_many_rows_on(self, parameters, fewest):
+    def test_threshold_of_rows(self, parameters, fewest):
         for n_rows in (fewest - 1, fewest):
             X = np.arange(float(n_rows))[:, np.newaxis]
             model = AGBMRegressor(max_iter=1, **parameters).fit(X, X[:, 0])
@@ -85,12 +85,12 @@ class TestAutomaticEarlyStopping:
             assert np.isfinite(model.history_["validation_loss"]).all() == (n_rows == fewest)
 
     @pytest.mark.parametrize("n_members", ["auto", 1])
-    def test_with_validation_rows_of_any_number(self, n_members):
+    def test_enabled_by_validation_rows(self, n_members):
         X, y = np.arange(20.0)[:, np.newaxis], np.arange(20.0)
         model = AGBMRegressor(n_members=n_members, max_iter=1).fit(X, y, X_val=X[:1], y_val=y[:1])
         assert model.resolved_params_["early_stopping"]
 
-    def test_what_is_given_holds(self):
+    def test_explicit_value_is_kept(self):
         X, y = np.arange(200.0)[:, np.newaxis], np.arange(200.0)
         model = AGBMRegressor(early_stopping=False, max_iter=1).fit(X, y, X_val=X, y_val=y)
         assert not model.resolved_params_["early_stopping"]

@@ -71,7 +71,7 @@ def test_gbm_is_close_to_hist_gradient_boosting(regression, binary):
     np.testing.assert_allclose(np.log(np.abs(ours - 1 + y)).mean(), np.log(np.abs(theirs - 1 + y)).mean(), rtol=0.02)
 
 
-def test_pickles_and_files_of_fitted_models_are_without_callbacks(regression, tmp_path):
+def test_callbacks_are_not_saved_with_fitted_models(regression, tmp_path):
     """Callbacks may be lambdas, or hold what cannot be pickled."""
     X, y = regression
     callbacks = [lambda record: None]
@@ -89,7 +89,7 @@ def test_pickles_and_files_of_fitted_models_are_without_callbacks(regression, tm
     assert pickle.loads(pickle.dumps(AGBMRegressor(callbacks=[print]))).callbacks == [print]
 
 
-def test_pickle_and_read_only_models(regression):
+def test_pickle_round_trip(regression):
     X, y = regression
     model = AGBMRegressor(max_iter=10).fit(X, y)
     model.predict(X)
@@ -99,14 +99,14 @@ def test_pickle_and_read_only_models(regression):
 
 
 @pytest.mark.slow
-def test_in_a_search(binary):
+def test_grid_search(binary):
     X, y = binary
     grid = {"method": ["fading", "agbm"], "learning_rate": [0.1, 0.5]}
     search = GridSearchCV(AGBMClassifier(max_iter=10, max_depth=2), grid, n_jobs=2)
     assert search.fit(X, y).best_score_ > 0.93
 
 
-def test_importances(binary):
+def test_feature_importances(binary):
     X, y = binary
     X = np.column_stack([X[:, :3], np.zeros(len(X))])
     for method in METHODS:
@@ -117,7 +117,7 @@ def test_importances(binary):
     assert AGBMClassifier(max_iter=1, min_samples_leaf=600).fit(X, y).feature_importances_.sum() == 0.0
 
 
-def test_importances_weigh_trees_as_the_model_does(regression):
+def test_feature_importances_use_the_weights_of_trees(regression):
     X, y = regression
     model = AGBMRegressor(method=made("agbm", shared_structure=False, momentum=0.5), max_iter=8, max_depth=2).fit(X, y)
     expected = np.zeros(X.shape[1])
@@ -128,7 +128,7 @@ def test_importances_weigh_trees_as_the_model_does(regression):
     np.testing.assert_allclose(model.feature_importances_, expected / expected.sum(), rtol=1e-12)
 
 
-def test_history_makes_a_data_frame(regression):
+def test_history_as_data_frame(regression):
     X, y = regression
     model = AGBMRegressor(method=made("agbm", momentum=0.02, shared_structure=False), max_iter=10)
     model.fit(X, y, X_val=X, y_val=y)

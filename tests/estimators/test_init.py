@@ -11,7 +11,7 @@ from agbm import AGBMClassifier, AGBMRegressor
 from variants import methods
 
 
-class TestStart:
+class TestInit:
     def test_prior_and_zero(self, regression, binary):
         X, y = regression
         prior = AGBMRegressor(init="prior", max_iter=1, max_depth=1, min_samples_leaf=400, early_stopping=False)
@@ -26,7 +26,7 @@ class TestStart:
 
     @pytest.mark.slow
     @methods
-    def test_a_given_model(self, method, regression, binary):
+    def test_init_accepts_fitted_models(self, method, regression, binary):
         X, y = regression
         start = LinearRegression().fit(X, y)
         model = AGBMRegressor(method=method, init=start, max_iter=5, early_stopping=False).fit(X, y)
@@ -41,7 +41,7 @@ class TestStart:
             -np.log(start.predict_proba(X)[np.arange(len(y)), y]).mean()
         )
 
-    def test_a_given_model_sees_the_data_as_it_was_given(self):
+    def test_init_receives_the_original_data(self):
         """Names of columns reach it; warnings are errors here."""
         X, y = load_diabetes(return_X_y=True, as_frame=True)
         start = LinearRegression().fit(X, y)
@@ -49,7 +49,7 @@ class TestStart:
         assert np.isfinite(model.predict(X)).all()
         AGBMRegressor(init=start, max_iter=5).fit(X[:300], y[:300], X_val=X[300:], y_val=y[300:])
 
-    def test_a_given_model_may_change_later(self, regression):
+    def test_init_is_copied(self, regression):
         X, y = regression
         start = LinearRegression().fit(X, y)
         model = AGBMRegressor(init=start, max_iter=5).fit(X, y)
@@ -57,7 +57,7 @@ class TestStart:
         start.fit(X, -y)
         assert np.array_equal(model.predict(X), before)
 
-    def test_training_goes_on_from_a_model_of_ours(self, regression):
+    def test_init_accepts_agbm_model(self, regression):
         X, y = regression
         whole = AGBMRegressor(method="gbm", max_iter=20, colsample_bytree=1.0).fit(X, y)
         half = AGBMRegressor(method="gbm", max_iter=10, colsample_bytree=1.0).fit(X, y)

@@ -13,7 +13,7 @@ from agbm.methods import AGBM, GBM, Fading
 from variants import made, methods
 
 
-class TestAccepted:
+class TestAcceptedInput:
     @methods
     def test_missing_values_are_learned(self, method):
         rng = np.random.default_rng(0)
@@ -23,7 +23,7 @@ class TestAccepted:
         model = AGBMClassifier(method=method, max_iter=10, max_depth=2).fit(X, y)
         assert model.score(X, y) > 0.9
 
-    def test_columns_that_say_nothing(self):
+    def test_constant_columns_are_ignored(self):
         X = np.column_stack([np.full(100, np.nan), np.ones(100)])
         y = np.arange(100.0)
         np.testing.assert_allclose(AGBMRegressor(max_iter=5, early_stopping=False).fit(X, y).predict(X), y.mean())
@@ -36,7 +36,7 @@ class TestAccepted:
         model = AGBMClassifier(method=method, max_iter=5).fit([[0.0], [1.0]], ["no", "yes"])
         assert set(model.predict([[0.0], [1.0]])) <= {"no", "yes"}
 
-    def test_nullable_and_odd_arrays(self, regression):
+    def test_nullable_and_strided_arrays(self, regression):
         X, y = regression
         holes = X.copy()
         holes[::7, 3] = np.nan
@@ -70,7 +70,7 @@ class TestAccepted:
         for staged in (model.staged_predict(X), model.staged_predict_proba(X), model.staged_decision_function(X)):
             assert len(list(staged)) == 20
 
-    def test_float32_is_used_as_it_is(self, regression):
+    def test_float32_equals_float64(self, regression):
         X, y = regression
         X = X.astype(np.float32)
         one = AGBMRegressor(max_iter=10).fit(X, y)
@@ -78,7 +78,7 @@ class TestAccepted:
         assert np.array_equal(one.predict(X), other.predict(X.astype(np.float64)))
 
 
-class TestBadInput:
+class TestErrors:
     @pytest.mark.parametrize(
         ("parameter", "value"),
         [
@@ -95,7 +95,7 @@ class TestBadInput:
         ],
     )  # fmt: skip
     @pytest.mark.parametrize("estimator", [AGBMRegressor, AGBMClassifier])
-    def test_parameters(self, estimator, parameter, value):
+    def test_invalid_parameters_raise(self, estimator, parameter, value):
         with pytest.raises((ValueError, TypeError)) as caught:
             estimator(**{parameter: value}).fit([[0.0], [1.0]], [0, 1])
         assert f"'{parameter}' parameter" in str(caught.value)
@@ -132,12 +132,12 @@ class TestBadInput:
             ),
         ],
     )
-    def test_combinations(self, parameters, words):
+    def test_invalid_combinations_raise(self, parameters, words):
         with pytest.raises((ValueError, TypeError)) as caught:
             AGBMRegressor(**parameters).fit([[0.0], [1.0]], [0, 1])
         assert all(word in str(caught.value) for word in words), str(caught.value)
 
-    def test_restarts_by_validation_rows_that_are_not_there(self, regression):
+    def test_validation_rise_needs_validation_rows(self, regression):
         X, y = regression
         going_on = AGBMRegressor(method=made("agbmr", restart="validation_rise"), warm_start=True, early_stopping=True)
         with pytest.raises(ValueError, match=r"restart='validation_rise' .* cannot be resumed; use warm_start=False"):
@@ -150,18 +150,18 @@ class TestBadInput:
             model.fit(X, y)
         assert model.set_params(early_stopping=True).fit(X, y).n_iter_ == 3
 
-    def test_numbers_beyond_the_kernels(self, regression):
+    def test_huge_limits_mean_unlimited(self, regression):
         X, y = regression
         huge = {"max_depth": 2**40, "max_leaf_nodes": 2**40, "min_samples_leaf": 2**70, "n_jobs": 2**40}
         model = AGBMRegressor(max_iter=2, early_stopping=False, **huge)
         np.testing.assert_allclose(model.fit(X, y).predict(X), y.mean())
 
-    def test_one_row_of_a_class_is_no_reason_not_to_stop_early(self):
+    def test_early_stopping_with_a_class_of_one_row(self):
         y = np.zeros(10_001)
         y[5] = 1
         AGBMClassifier(max_iter=2, random_state=0).fit(np.arange(10_001.0)[:, np.newaxis], y)
 
-    def test_start_models(self, regression):
+    def test_invalid_init_raises(self, regression):
         X, y = regression
         with pytest.raises(NotFittedError):
             AGBMRegressor(init=LinearRegression()).fit(X, y)
@@ -199,19 +199,19 @@ class TestBadInput:
             ({"X_val": [[1.0]], "y_val": [np.nan]}, ["y_val", "NaN"]),
         ],
     )
-    def test_arrays(self, arrays, words):
+    def test_invalid_arrays_raise(self, arrays, words):
         good = {"X": [[0.0], [1.0], [2.0]], "y": [0.0, 1.0, 2.0]}
         with pytest.raises(ValueError, match=r".") as caught:
             AGBMRegressor(max_iter=2).fit(**{**good, **arrays})
         assert all(word in str(caught.value) for word in words), str(caught.value)
 
-    def test_infinity_where_the_learner_takes_none(self):
+    def test_infinity_raises_for_other_learners(self):
         with pytest.raises(ValueError, match=r"Input X contains infinity"):
             AGBMRegressor(method=Fading(learner=LinearRegression()), max_iter=2).fit(
                 [[np.inf], [0.0], [1.0]], [0.0, 1.0, 2.0]
             )
 
-    def test_labels_that_a_loss_does_not_allow(self):
+    def test_labels_outside_the_domain_of_the_loss_raise(self):
         X = [[0.0], [1.0], [2.0]]
         with pytest.raises(ValueError, match=r"y must .* Poisson, got values from -1.0 to 2.0"):
             AGBMRegressor(loss="poisson").fit(X, [-1.0, 0.0, 2.0])
@@ -222,7 +222,7 @@ class TestBadInput:
         with pytest.raises(ValueError, match="y must have no negative values and at least one positive value"):
             AGBMRegressor(loss="poisson").fit(X, [[0.0, 1.0], [0.0, 2.0], [0.0, 3.0]])
 
-    def test_labels(self):
+    def test_invalid_class_labels_raise(self):
         X = [[0.0], [1.0], [2.0]]
         with pytest.raises(ValueError, match=r"loss='exponential' supports only two classes, y has 3"):
             AGBMClassifier(loss="exponential").fit(X, [0, 1, 2])
@@ -251,13 +251,13 @@ class TestBadInput:
             model = AGBMRegressor(method=method, loss=loss, max_iter=5).fit(X, np.full(100, 3.0))
             np.testing.assert_allclose(model.predict(X), 3.0, rtol=1e-12)
 
-    def test_prediction_before_fit(self):
+    def test_prediction_before_fit_raises(self):
         with pytest.raises(NotFittedError):
             AGBMRegressor().predict([[0.0]])
         with pytest.raises(NotFittedError):
             next(AGBMClassifier().staged_predict([[0.0]]))
 
-    def test_wrong_number_of_features_in_prediction(self, regression):
+    def test_wrong_number_of_features_raises(self, regression):
         X, y = regression
         model = AGBMRegressor(max_iter=2).fit(X, y)
         with pytest.raises(ValueError, match="9 features, but AGBMRegressor is expecting 10"):

@@ -16,7 +16,7 @@ class TestLosses:
     @pytest.mark.parametrize(
         "loss", ["absolute_error", Quantile(0.8), Huber(20.0), "poisson", "gamma", Tweedie(1.5)], ids=str
     )
-    def test_regression(self, method, second_order, loss, regression):
+    def test_every_method_reduces_the_loss(self, method, second_order, loss, regression):
         X, y = regression
         step, weights = 0.1, {"momentum": "fading"}
         if not second_order:  # then the step has the units of y, or of its inverse
@@ -35,7 +35,7 @@ class TestLosses:
         assert np.isfinite(model.predict(X)).all()
         np.testing.assert_allclose(list(model.staged_predict(X))[-1], model.predict(X), rtol=1e-9)
 
-    def test_what_the_losses_estimate(self):
+    def test_losses_estimate_means_and_quantiles(self):
         rng = np.random.default_rng(0)
         X = rng.uniform(size=(6000, 2))
         y = rng.gamma(2.0, np.exp(X[:, 0]))
@@ -52,7 +52,7 @@ class TestLosses:
     @pytest.mark.slow
     @methods
     @pytest.mark.parametrize("loss", ["absolute_error", Quantile(0.5), Huber(1.0)], ids=str)
-    def test_outliers_do_not_matter(self, method, loss):
+    def test_robust_losses_ignore_outliers(self, method, loss):
         rng = np.random.default_rng(0)
         X = rng.normal(size=(2000, 3))
         y = X[:, 0] + 0.1 * rng.normal(size=2000)
@@ -61,7 +61,7 @@ class TestLosses:
         assert np.median(np.abs(predicted - y)) < 0.15
 
     @methods
-    def test_huber_far_from_every_label(self, method):
+    def test_huber_with_a_small_delta(self, method):
         """Hardly any curvature is no reason not to split."""
         rng = np.random.default_rng(0)
         X = rng.normal(size=(2000, 3))
@@ -70,7 +70,7 @@ class TestLosses:
 
     @pytest.mark.slow
     @pytest.mark.parametrize("loss", ["poisson", "gamma", Tweedie(1.5)], ids=str)
-    def test_rates_of_very_different_size(self, loss):
+    def test_rates_over_several_orders_of_magnitude(self, loss):
         rng = np.random.default_rng(0)
         X = rng.normal(size=(4000, 3))
         high, middle = X[:, 0] > 2, (X[:, 0] < 2) & (X[:, 1] > 0)
@@ -84,7 +84,7 @@ class TestLosses:
             found = [np.mean(predicted[part]) for part in (high, middle, ~high & ~middle)]
             np.testing.assert_allclose(found, [1000, 8, 1], rtol=0.3)
 
-    def test_what_a_loss_of_ones_own_gives_is_checked(self, regression):
+    def test_custom_loss_is_validated(self, regression):
         X, y = regression
 
         class Odd(HalfSquaredError):
@@ -130,7 +130,7 @@ class TestLosses:
         exponential = AGBMClassifier(loss="exponential", max_iter=30, max_depth=2).fit(X, y).predict_proba(X)
         assert np.corrcoef(logistic[:, 1], exponential[:, 1])[0, 1] > 0.98
 
-    def test_a_loss_of_ones_own(self, regression):
+    def test_custom_loss(self, regression):
         X, y = regression
 
         class CauchyLoss(HalfSquaredError):
@@ -157,7 +157,7 @@ class TestLosses:
         with pytest.raises(LookupError, match="mine"):
             AGBMRegressor(loss=FailingLoss()).fit(X, y)
 
-    def test_a_start_model_goes_through_the_link(self, regression):
+    def test_init_with_a_link(self, regression):
         X, y = regression
         start = AGBMRegressor(loss="poisson", max_iter=10).fit(X, y)
         model = AGBMRegressor(method="gbm", loss="gamma", init=start, max_iter=1, learning_rate=1e-12).fit(X, y)

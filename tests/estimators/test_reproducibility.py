@@ -42,7 +42,7 @@ def test_identical_bits_for_every_n_jobs(method, shared, second_order):
 
 
 @methods
-def test_identical_bits_for_one_and_two_threads_with_columns_drawn(method, regression):
+def test_identical_bits_for_every_n_jobs_with_column_sampling(method, regression):
     X, y = regression
     X, y = np.tile(X, (20, 1)), np.tile(y, 20)
     one, two = (
@@ -55,14 +55,14 @@ def test_identical_bits_for_one_and_two_threads_with_columns_drawn(method, regre
     assert np.array_equal(one.history_["train_loss"], two.history_["train_loss"])
 
 
-def test_n_jobs_honours_limits():
+def test_n_jobs_respects_threadpool_limits():
     assert threads.resolve(3) == 3
     assert threads.resolve(None) == threads.resolve(-1) >= 1
     with threadpool_limits(limits=1):
         assert threads.resolve(None) == 1
 
 
-def test_fits_in_several_threads_at_once(regression):
+def test_concurrent_fits(regression):
     """The pool serves one caller at a time; the others do their own work."""
     X, y = regression
     expected = AGBMRegressor(max_iter=30, n_jobs=2).fit(X, y).predict(X)
@@ -188,7 +188,7 @@ def test_interrupt_between_trees():
     )
 
 
-def test_a_fit_that_fails_leaves_the_model_as_it_was(regression):
+def test_failed_fit_keeps_the_previous_model(regression):
     X, y = regression
     model = AGBMRegressor(max_iter=10).fit(X, y)
     before = model.predict(X)

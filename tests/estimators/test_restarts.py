@@ -17,7 +17,7 @@ class TestRestarts:
         )
 
     @pytest.mark.parametrize("weighted", [False, True])
-    def test_when_a_step_goes_against_its_gradient(self, regression, weighted):
+    def test_gradient_rule(self, regression, weighted):
         """f and g from the learners and their weights, and the gradient at g, once more."""
         X, y = regression
         weight = np.where(np.arange(len(y)) % 3 == 0, 10, 1) if weighted else np.ones(len(y))
@@ -38,7 +38,7 @@ class TestRestarts:
         assert np.array_equal(restarts[2:], turned[:-1])
 
     @pytest.mark.parametrize("given", [False, True])
-    def test_when_the_validation_loss_rises(self, regression, given):
+    def test_validation_rise_rule(self, regression, given):
         X, y = regression
         model = self.regressor("validation_rise", 0.5)
         if given:
@@ -54,7 +54,7 @@ class TestRestarts:
         assert np.array_equal(restarts[1:], rises[:-1])
         assert restarts[0] == (model.history_["validation_loss"][1] > model.history_["validation_loss"][0])
 
-    def test_each_rule_is_another(self, regression):
+    def test_rules_restart_at_different_iterations(self, regression):
         X, y = regression
         found = [
             self.regressor(rule, 0.5).fit(X[::2], y[::2], X_val=X[1::2], y_val=y[1::2])
@@ -88,7 +88,7 @@ class TestDivergence:
             assert np.mean((model.predict(X) - y) ** 2) / 2 == pytest.approx(losses.min())
 
     @pytest.mark.slow
-    def test_growth_counts_from_the_lowest_loss(self):
+    def test_divergence_is_relative_to_the_lowest_loss(self):
         rng = np.random.default_rng(0)
         X = rng.normal(size=(4000, 10))
         y = X[:, 0] + rng.normal(size=4000) > 0
@@ -107,7 +107,7 @@ class TestDivergence:
         assert losses[-1] < 100 * losses[0]
         assert model.best_iteration_ == np.argmin(losses)
 
-    def test_numbers_out_of_range(self, regression):
+    def test_overflow_is_divergence(self, regression):
         X, y = regression
         model = AGBMRegressor(method="gbm", learning_rate=1e160, max_iter=10)
         with pytest.warns(ConvergenceWarning, match="diverged"):
@@ -115,7 +115,7 @@ class TestDivergence:
         assert model.best_iteration_ == 0
         np.testing.assert_allclose(model.predict(X), y.mean())
 
-    def test_huge_targets_are_no_divergence(self, regression):
+    def test_huge_targets_do_not_diverge(self, regression):
         X, y = regression
         model = AGBMRegressor(max_iter=20, max_depth=3).fit(X, y * 1e120)
         assert model.score(X, y * 1e120) == pytest.approx(AGBMRegressor(max_iter=20, max_depth=3).fit(X, y).score(X, y))

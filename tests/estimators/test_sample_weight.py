@@ -17,7 +17,7 @@ def assert_same_model(one, other, X):
 
 class TestSampleWeight:
     @methods
-    def test_rows_without_weight_change_nothing(self, method, binary):
+    def test_zero_weights_drop_rows(self, method, binary):
         X, y = binary
         weight = np.arange(len(y)) % 3 + 1.0
         model = AGBMClassifier(method=method, max_iter=6, max_bins=16, early_stopping=True, random_state=0)
@@ -32,7 +32,7 @@ class TestSampleWeight:
     @methods
     @pytest.mark.parametrize("shared", [False, True])
     @newton
-    def test_a_whole_weight_is_a_repeated_row(self, method, shared, second_order, binary):
+    def test_integer_weights_equal_repeated_rows(self, method, shared, second_order, binary):
         X, y = binary
         weight = np.arange(len(y)) % 4 + 1
         model = AGBMClassifier(
@@ -56,7 +56,7 @@ class TestSampleWeight:
         ],
         ids=str,
     )
-    def test_whole_weights_reach_every_part(self, parameters, binary):
+    def test_integer_weights_in_every_algorithm(self, parameters, binary):
         X, y = binary
         weight = np.arange(len(y)) % 4 + 1
         settings = {"max_iter": 10, "max_depth": 3, "max_bins": 32, **parameters}
@@ -66,7 +66,7 @@ class TestSampleWeight:
         for name in ("train_loss", "cosine_residual", "cosine_corrected", "momentum"):
             np.testing.assert_array_equal(weighted.history_[name], repeated.history_[name])
 
-    def test_held_out_rows_are_weighted(self, regression):
+    def test_validation_loss_is_weighted(self, regression):
         X, y = regression
         weight = np.arange(len(y)) % 5 + 0.5
         model = AGBMRegressor(n_members=1, early_stopping=True, max_iter=3, random_state=0)
@@ -77,7 +77,7 @@ class TestSampleWeight:
         expected = np.average((y[held_out] - prior) ** 2 / 2, weights=weight[held_out])
         assert model.history_["validation_loss"][0] == pytest.approx(expected)
 
-    def test_classes_without_weight_are_no_classes(self, binary):
+    def test_classes_of_zero_weight_are_dropped(self, binary):
         X, y = binary
         with pytest.raises(ValueError, match=r"only one class \(1\)"):
             AGBMClassifier().fit(X, y, sample_weight=y)
@@ -85,7 +85,7 @@ class TestSampleWeight:
     @pytest.mark.slow
     @methods
     @pytest.mark.parametrize("scale", [1e-9, 1e9])
-    def test_the_scale_of_the_weights_does_not_matter(self, method, scale, binary):
+    def test_scale_invariance(self, method, scale, binary):
         X, y = binary
         weight = np.arange(len(y)) % 3 + 1.3
         model = AGBMClassifier(method=method, max_iter=10, max_depth=3)
@@ -94,7 +94,7 @@ class TestSampleWeight:
         np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-6)
 
     @methods
-    def test_equal_weights_change_nothing(self, method, regression):
+    def test_equal_weights_equal_no_weights(self, method, regression):
         X, y = regression
         model = AGBMRegressor(method=method, max_iter=10, max_depth=3)
         plain = clone(model).fit(X, y).predict(X)

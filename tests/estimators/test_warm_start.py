@@ -10,12 +10,12 @@ from variants import made, methods
 
 
 @pytest.mark.slow
-class TestGoingOn:
+class TestWarmStart:
     @methods
     @pytest.mark.parametrize("shared", [False, True])
     @pytest.mark.parametrize("momentum", [0.3, "theory", "fading"])
     @pytest.mark.parametrize("early_stopping", [False, True])
-    def test_in_two_parts_gives_the_same_bits(self, method, shared, momentum, early_stopping, binary):
+    def test_two_fits_equal_one(self, method, shared, momentum, early_stopping, binary):
         X, y = binary
         model = AGBMClassifier(
             method=made(method, shared_structure=shared, momentum=momentum, correction=1.0),
@@ -41,7 +41,7 @@ class TestGoingOn:
         assert seen == list(range(before + 1, 31))
 
     @pytest.mark.parametrize("rule", ["loss_rise", "gradient"])
-    def test_restarts_are_gone_through_again(self, regression, rule):
+    def test_with_restarts(self, regression, rule):
         X, y = regression
         model = AGBMRegressor(
             method=made("agbmr", restart=rule, momentum=1.0, correction=1.0, shared_structure=False),
@@ -55,7 +55,7 @@ class TestGoingOn:
             parts.set_params(max_iter=max_iter).fit(X, y)
         assert np.array_equal(whole.predict(X), parts.predict(X))
 
-    def test_with_the_defaults_and_columns_drawn(self, binary):
+    def test_with_column_sampling(self, binary):
         X, y = binary
         model = AGBMClassifier(colsample_bytree=0.5, max_depth=3, random_state=0)
         parts = clone(model).set_params(max_iter=3, warm_start=True)
@@ -66,7 +66,7 @@ class TestGoingOn:
         for name in ("train_loss", "theta", "momentum", "cosine_residual"):
             assert np.array_equal(whole.history_[name], parts.history_[name], equal_nan=True), name
 
-    def test_other_features_than_before(self, regression):
+    def test_other_features_raise(self, regression):
         X, y = regression
         model = AGBMRegressor(max_iter=3, warm_start=True).fit(X, y)
         with pytest.raises(ValueError, match="X has 4 features, but AGBMRegressor is expecting 10"):
@@ -76,7 +76,7 @@ class TestGoingOn:
     @pytest.mark.parametrize(
         "change", [{"learning_rate": 0.01}, {"method": "gbm"}, {"loss": "absolute_error"}, {"max_depth": 2}], ids=str
     )
-    def test_parameters_that_shape_the_model_must_not_change(self, regression, change):
+    def test_changed_parameters_raise(self, regression, change):
         X, y = regression
         model = AGBMRegressor(max_iter=10, warm_start=True).fit(X, y)
         before = model.predict(X)
@@ -89,7 +89,7 @@ class TestGoingOn:
         model.set_params(**{name: AGBMRegressor().get_params()[name]}, max_iter=12, n_jobs=1, verbose=0)
         assert model.fit(X, y).n_iter_ == 12
 
-    def test_fewer_iterations_than_there_are(self, regression):
+    def test_fewer_iterations_raise(self, regression):
         X, y = regression
         model = AGBMRegressor(max_iter=10, warm_start=True, early_stopping=False).fit(X, y)
         with pytest.raises(ValueError, match=r"max_iter=5 .*must be at least best_iteration_=10"):
@@ -101,7 +101,7 @@ class TestGoingOn:
             model.set_params(max_iter="auto", warm_start=True).fit(X, y)
 
 
-def test_a_run_goes_on_with_the_same_training_rows(tmp_path):
+def test_resumed_runs_keep_the_validation_split(tmp_path):
     """Not where rows were held out before and are not now, or the other way round."""
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(300, 2)), rng.normal(size=300)

@@ -71,7 +71,7 @@ def results(run):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_same_bits(name, results):
+def test_predictions_are_bitwise_equal(name, results):
     assert_equal(results[name], *case(name))
 
 
@@ -93,7 +93,7 @@ def test_extreme_scores(run):
     assert_same_bits(np.array(run(driver, to_js(model("poisson")), scores), dtype=np.float64), exp(np.array(scores)))
 
 
-def test_numbers_that_are_no_categories_are_missing(run):
+def test_unknown_categories_are_missing(run):
     fitted = model("squared")
     X = hard_rows(fitted)
     (found,) = run_js(run, [(fitted, with_unknown_numbers(encode(fitted, X)))])
@@ -146,7 +146,7 @@ def test_codes_of_categories(run):
     assert run(ERROR, source, {"when": "2020-01-01"}).startswith("feature when must be a number, null or undefined")
 
 
-def test_any_text_is_only_text(run):
+def test_texts_are_escaped(run):
     """Names that are code, comments or ends of scripts are none of these, and are found as categories."""
     fitted = hostile_model()
     source = to_js(fitted, contributions=True)

@@ -128,7 +128,7 @@ def test_categories():
     assert len(to_shap(model)["trees"]) == model.n_trees_
 
 
-def test_the_estimator_itself_is_refused_by_shap():
+def test_shap_refuses_the_estimator_itself():
     """If this fails, shap has learned to accept any estimator: docs/explain.md says that it does not."""
     model = MODELS["regression"]()
     with pytest.raises(Exception, match="Model type not yet supported by TreeExplainer"):

@@ -42,7 +42,7 @@ def test_treelite_predicts_the_same(name, dtype):
     np.testing.assert_allclose(predict(exported, numbers_of_X), predictions(fitted, X), **close)
 
 
-def test_the_model_survives_a_file(tmp_path):
+def test_file_round_trip(tmp_path):
     fitted = model("three classes, vector leaves")
     to_treelite(fitted).serialize(tmp_path / "model.tl")
     X = hard_rows(fitted)
@@ -50,7 +50,7 @@ def test_the_model_survives_a_file(tmp_path):
     np.testing.assert_allclose(again, scores(fitted, X), **CLOSE)
 
 
-def test_what_the_model_says_of_itself():
+def test_metadata():
     exported = to_treelite(model("three classes", **ONE))
     assert (exported.num_tree, exported.num_feature) == (24, 4)
     assert to_treelite(model("three classes, vector leaves", **ONE)).num_tree == 8
@@ -59,14 +59,14 @@ def test_what_the_model_says_of_itself():
     assert tree.get_field("gain")[0] > 0.0
 
 
-def test_numbers_that_are_no_categories_are_missing():
+def test_unknown_categories_are_missing():
     fitted = model("squared")
     X = hard_rows(fitted)
     actual = predict(to_treelite(fitted), with_unknown_numbers(encode(fitted, X)))
     np.testing.assert_allclose(actual, predictions(fitted, X), **CLOSE)
 
 
-def test_infinities_take_the_same_way():
+def test_infinities():
     X, y = numbers()
     fitted = AGBMClassifier(max_iter=10).fit(X, y)
     extreme = np.array([[np.inf] * 3, [-np.inf] * 3, [1e-40] * 3])

@@ -38,7 +38,7 @@ def refused():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", EXPORTS)
-def test_refusals_say_why(name):
+def test_unsupported_models_raise(name):
     for fitted, message in refused():
         with pytest.raises(ValueError, match=message):
             getattr(export, name)(fitted)
@@ -52,7 +52,7 @@ def test_refusals_say_why(name):
     ("name", "module", "extra"),
     [("to_onnx", "onnx", "onnx"), ("to_treelite", "treelite", "treelite"), ("plot_tree", "matplotlib", "plot")],
 )
-def test_a_library_that_is_not_there(monkeypatch, name, module, extra):
+def test_missing_library_raises(monkeypatch, name, module, extra):
     for loaded in [name for name in sys.modules if name.split(".")[0] == module]:
         monkeypatch.delitem(sys.modules, loaded)
     monkeypatch.setitem(sys.modules, module, None)
@@ -75,7 +75,7 @@ def value_at(tree, row):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MAKE_ALL)
-def test_the_questions_lead_to_the_scores(name):
+def test_splits_lead_to_the_scores(name):
     fitted = model(name)
     X = hard_rows(fitted)[::3]
     seen, rows = view(fitted), export.encode(fitted, X)
@@ -85,7 +85,7 @@ def test_the_questions_lead_to_the_scores(name):
     np.testing.assert_allclose(total, scores(fitted, X), rtol=1e-12, atol=1e-12)
 
 
-def test_the_models_have_what_is_hard():
+def test_models_cover_the_hard_cases():
     """Or the tests of the formats would show less than they seem to."""
     trees = [tree for name in MAKE_ALL for tree in view(model(name)).trees]
     questions = [(tree, node) for tree in trees for node in np.flatnonzero(tree.inner)]

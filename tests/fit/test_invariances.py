@@ -125,14 +125,14 @@ class TestShift:
 
 class TestClasses:
     @pytest.mark.parametrize("loss", ["log_loss", "exponential"])
-    def test_which_of_two_classes_comes_first(self, loss):
+    def test_order_of_two_classes(self, loss):
         X, y = rows()
         model = AGBMClassifier(loss=loss, max_iter=15, early_stopping=False)
         one = clone(model).fit(X, np.where(y > 0.5, "b", "a")).predict_proba(X)
         other = clone(model).fit(X, np.where(y > 0.5, "a", "b")).predict_proba(X)
         np.testing.assert_allclose(one, other[:, ::-1], atol=1e-9)
 
-    def test_the_order_of_several(self):
+    def test_order_of_several_classes(self):
         X, y = rows()
         codes = np.digitize(y, [-0.5, 0.5, 1.5])
         order = np.array([2, 0, 3, 1])
@@ -150,7 +150,7 @@ class TestSmallAndLarge:
         assert AGBMRegressor(loss=loss).fit(X, amounts).predict(X).mean() == pytest.approx(amounts.mean(), rel=0.05)
 
     @pytest.mark.parametrize("loss", ["squared_error", "poisson"])
-    def test_squares_that_vanish(self, loss):
+    def test_squares_that_underflow(self, loss):
         X, y = rows()
         with pytest.raises(ValueError, match=r"y: residuals of the start function are at most .* scale y up"):
             AGBMRegressor(loss=loss).fit(X, 1e-200 * np.exp(y / 4))
@@ -158,7 +158,7 @@ class TestSmallAndLarge:
         AGBMRegressor(max_iter=2).fit(X, np.full(N, 1e-200))
 
     @pytest.mark.parametrize("model", ["zero", "negative"])
-    def test_predictions_that_have_no_logarithm(self, model):
+    def test_predictions_of_zero(self, model):
         class Constant:
             def predict(self, X):
                 return np.full(len(X), 0.0 if model == "zero" else -1.0)
@@ -203,14 +203,14 @@ class TestDates:
     )
 
     @pytest.mark.parametrize("y", KINDS, ids=lambda y: str(y.dtype))
-    def test_are_no_numbers(self, y):
+    def test_raise(self, y):
         X = np.random.default_rng(0).normal(size=(100, 2))
         with pytest.raises(ValueError, match=r"^y has dates or times"):
             AGBMRegressor().fit(X, y)
         with pytest.raises(ValueError, match=r"^y_val has dates or times"):
             AGBMRegressor().fit(X, X[:, 0], X_val=X, y_val=y)
 
-    def test_missing_ones_are_no_classes(self):
+    def test_missing_dates_are_not_classes(self):
         X = np.random.default_rng(0).normal(size=(100, 2))
         for y in (np.array(["2024-01-01", "NaT"] * 50, dtype="datetime64[D]"), pd.Series([pd.NaT, "a"] * 50)):
             with pytest.raises(ValueError, match=r"y has missing labels"):
@@ -228,7 +228,7 @@ class TestEarlyStopping:
         answers = [stopping(Record(i, i, 0.0, unit * loss + shift)) for i, loss in enumerate(losses)]
         assert answers == [False, False, False, False, False, True, False]
 
-    def test_a_loss_that_never_falls(self):
+    def test_a_constant_loss(self):
         stopping = EarlyStopping(n_iter_no_change=3, criterion=by_loss(validation=True))
         assert [stopping(Record(i, i, 0.0, 1.0 + i)) for i in range(4)] == [False, False, False, True]
 

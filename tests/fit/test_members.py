@@ -147,7 +147,7 @@ class TestFiles:
     @pytest.mark.parametrize(
         ("n_members", "rule"), [(0, "n_members"), (1001, "n_members"), (7, "do not divide"), (True, "n_members")]
     )
-    def test_numbers_of_members_that_cannot_be(self, n_members, rule, regression, tmp_path):
+    def test_invalid_numbers_of_members_raise(self, n_members, rule, regression, tmp_path):
         path = tmp_path / "model.agbm"
         AGBMRegressor(**members(early_stopping=False)).fit(*regression).save(path)
         rewrite(path, lambda description, arrays: description.update(n_members=n_members))
@@ -170,7 +170,7 @@ class TestFiles:
         with pytest.raises(agbm.ModelFileError, match="member 1 shares a model"):
             agbm.load(path)
 
-    def test_other_members_than_the_parameters_say_cannot_be_resumed(self, regression, tmp_path):
+    def test_another_number_of_members_cannot_be_resumed(self, regression, tmp_path):
         path = tmp_path / "model.agbm"
         AGBMRegressor(**members(early_stopping=False)).fit(*regression).save(path)
         rewrite(path, lambda description, arrays: (description.update(n_members=5), arrays.pop("chain")))
@@ -178,7 +178,7 @@ class TestFiles:
             agbm.load(path).set_params(warm_start=True, max_iter=20).fit(*regression)
 
 
-class TestParts:
+class TestFoldsOfMembers:
     @given(
         n_rows=st.integers(5, 60), n_parts=st.integers(2, 6), share=st.floats(0.05, 0.6), n_classes=st.integers(1, 4),
         seed=st.integers(0, 1000),
@@ -220,6 +220,6 @@ class TestParts:
 
 
 @pytest.mark.parametrize("value", [0, 1.5, "many", 1001])
-def test_a_number_of_members_that_is_wrong(value, regression):
+def test_invalid_n_members_raises(value, regression):
     with pytest.raises(ValueError, match="n_members"):
         AGBMRegressor(n_members=value).fit(*regression)

@@ -99,7 +99,7 @@ def test_labels_and_outputs():
         assert np.array_equal(model.predict(X)[:, output], alone.predict(X))
 
 
-def test_zero_is_no_constraint():
+def test_zero_means_unconstrained():
     X, codes = people()
     free = AGBMClassifier(**SMALL).fit(X, codes).predict_proba(X)
     assert np.array_equal(

@@ -125,7 +125,7 @@ class TestRows:
         assert np.array_equal(skipping.fit(target, None).values, later.values)
 
     @pytest.mark.parametrize("n", [1, 2, 5])
-    def test_there_is_always_a_row(self, n):
+    def test_at_least_one_row(self, n):
         X, y = np.arange(float(n))[:, np.newaxis], np.arange(float(n))
         model = AGBMRegressor(subsample=0.01, max_iter=5, min_samples_leaf=1, random_state=0).fit(X, y)
         assert np.isfinite(model.predict(X)).all()

@@ -95,7 +95,7 @@ class TestTheFactor:
         expected = minimize_scalar(loss, bounds=(0.0625, 2.0), method="bounded", options={"xatol": 1e-8}).x
         assert factor_of(scaled) == pytest.approx(expected, abs=1e-4)
 
-    def test_the_search(self):
+    def test_labels_of_the_search(self):
         assert lowest(lambda x: (x - 0.7) ** 2, 0.0, 2.0) == pytest.approx(0.7, abs=1e-4)
         assert lowest(lambda x: -x, 0.0, 2.0) == pytest.approx(2.0, abs=1e-4)
         assert lowest(lambda x: x, 0.0, 2.0) == pytest.approx(0.0, abs=1e-4)
@@ -167,7 +167,7 @@ def scaled():
     return X, model
 
 
-class TestWhatFollows:
+class TestPredictionsAndExports:
     """Everything that reads a model has the factor."""
 
     def test_files(self, scaled, tmp_path):

@@ -140,7 +140,7 @@ def test_labels_that_are_all_equal(loss):
     ],
     ids=str,
 )
-def test_labels_that_are_not_allowed(loss, y):
+def test_invalid_labels_raise(loss, y):
     with pytest.raises(ValueError, match=f"y must .* for loss {type(loss).__name__}"):
         loss.check(np.array(y))
 
@@ -190,7 +190,7 @@ def test_student_t_with_many_degrees_of_freedom_is_normal():
         losses.StudentTDistribution(-1)
 
 
-def test_no_other_class_is_a_distribution():
+def test_subclasses_are_not_built_in_distributions():
     assert all(isinstance(loss, DistributionLoss) for loss in ALL)
     with pytest.raises(ValueError, match="no such loss"):
         _native.loss_value("cauchy", 0.0, np.ones(2), np.ones(2), np.ones(2), 1)
@@ -268,7 +268,7 @@ class TestHistogram:
             np.testing.assert_allclose(integrated(found, pieces, np.ones_like, below=x), found.cdf(x)[0])
 
     @every_kind
-    def test_quantiles_invert_probabilities(self, kind):
+    def test_quantiles_invert_the_cdf(self, kind):
         loss = learned(kind)
         found = one_row(loss, seed=2)
         shares = np.random.default_rng(3).random((2_000, 1))
@@ -301,7 +301,7 @@ class TestHistogram:
             assert (y < at).mean() - room <= share <= (y <= at).mean() + room
 
     @pytest.mark.parametrize("kind", ["skewed", "uniform", "two peaks", "one outlier"])
-    def test_bins_have_as_many_labels(self, kind):
+    def test_bins_have_equal_counts(self, kind):
         y, loss = KINDS[kind], learned(kind)
         codes = loss._codes(y)
         counts = np.bincount(codes.astype(int))
@@ -395,7 +395,7 @@ class TestHistogram:
                 np.testing.assert_allclose(found.ppf(q)[row], other.ppf(q))
                 np.testing.assert_allclose(found.isf(q)[row], other.isf(q))
 
-    def test_labels_that_no_bin_contains(self):
+    def test_labels_outside_the_bins(self):
         """They count as the nearest ones; predicted distributions give them no probability."""
         loss, f = learned("two values"), np.array([[0.3], [-0.2]])
         y = np.array([-50.0, -2.0, 2.4, 2.6, 7.0, 90.0])

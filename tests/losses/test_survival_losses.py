@@ -131,7 +131,7 @@ def test_lifetimes_are_likelihoods(distribution, seed):
 
 
 @pytest.mark.parametrize("distribution", DISTRIBUTIONS)
-def test_a_fixed_scale_is_a_score_less(distribution):
+def test_a_fixed_scale_needs_one_score_less(distribution):
     _, y = bounds(0, 100)
     loss, learned = AcceleratedFailureTime(distribution, scale=0.7), AcceleratedFailureTime(distribution)
     f = np.linspace(-1.0, 1.0, 100)[np.newaxis]
@@ -167,7 +167,7 @@ def test_narrow_intervals_have_the_density_of_events(distribution, width):
 
 @pytest.mark.parametrize("distribution", DISTRIBUTIONS)
 @pytest.mark.parametrize("location", [-400.0, -30.0, 30.0, 400.0])
-def test_lifetimes_far_off_stay_finite(distribution, location):
+def test_extreme_lifetimes_stay_finite(distribution, location):
     _, y = bounds(1, 50)
     loss, f = AcceleratedFailureTime(distribution), np.stack([np.full(50, location), np.full(50, -1.0)])
     for name in ("value", "negative_gradient", "hessian"):

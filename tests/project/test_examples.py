@@ -36,7 +36,7 @@ def numbers(pattern, text):
     return np.array(found, dtype=float)
 
 
-def test_each_says_how_to_run_it():
+def test_every_example_is_documented_and_tested():
     tested = Path(__file__).read_text() + (Path(__file__).parent / "test_serving.py").read_text()
     for path in EXAMPLES.glob("*.py"):
         assert f"python examples/{path.name}" in path.read_text() or path.name == "demo.py", path

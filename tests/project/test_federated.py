@@ -97,7 +97,7 @@ def bytes_of(model, folder):
         ("numbers", {"method": "agbm"}),
     ],
 )
-def test_the_model_is_the_pooled_one(example, kind, parameters, tmp_path):
+def test_model_equals_the_pooled_one(example, kind, parameters, tmp_path):
     X = table()
     y = labels(kind, X)
     make = partial(AGBMRegressor if kind == "numbers" else AGBMClassifier, **SMALL | parameters)
@@ -175,7 +175,7 @@ def assert_uniform(numbers):
     assert ((counts - expected) ** 2 / expected).sum() < 255 + 6 * np.sqrt(2 * 255)
 
 
-def test_nothing_about_rows_is_kept_for_the_aggregator(example):
+def test_aggregator_keeps_nothing_about_rows(example):
     """Neither labels, nor features, nor keys are in what a party says about its rows."""
     X = table()
     party = example.Party(X, labels("two", X))
@@ -224,7 +224,7 @@ class CustomLoss(HalfSquaredError):
     """A loss whose constant needs all labels in one place."""
 
 
-def test_refused(example):
+def test_unsupported_settings_raise(example):
     X = table()
     y, numbers = labels("two", X), labels("numbers", X)
     fit = example.fit

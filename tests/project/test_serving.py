@@ -22,7 +22,7 @@ from serve import RequestError, Service  # noqa: E402
 pytestmark = pytest.mark.slow
 
 
-def test_load():
+def test_load_test():
     run = subprocess.run(
         [sys.executable, EXAMPLES / "load_test.py", "--requests", "200", "--clients", "6"],
         capture_output=True, text=True, timeout=300,
@@ -33,7 +33,7 @@ def test_load():
     assert "latency in ms" in run.stdout
 
 
-def test_a_file_that_is_no_model(tmp_path):
+def test_invalid_model_files(tmp_path):
     (tmp_path / "m.agbm").write_bytes(b"no model")
     for path, message in ((tmp_path / "m.agbm", "cannot be loaded"), (tmp_path / "none", "No such file")):
         run = subprocess.run([sys.executable, EXAMPLES / "serve.py", path], capture_output=True, text=True)

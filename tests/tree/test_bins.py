@@ -26,7 +26,7 @@ def thresholds_of(values, max_bins):
     st.sampled_from([np.float32, np.float64]),
     st.sampled_from("CF"),
 )
-def test_codes_count_the_thresholds_below(seed, n_rows, max_bins, dtype, order):
+def test_codes_equal_searchsorted(seed, n_rows, max_bins, dtype, order):
     rng = np.random.default_rng(seed)
     X = np.asarray(random_matrix(rng, n_rows, 19), dtype=dtype, order=order)
     X.setflags(write=False)
@@ -115,7 +115,7 @@ def test_bins_of_sparse_rows_are_those_of_dense_ones(seed, n_rows, max_bins, dty
     assert all(map(np.array_equal, bins.thresholds, dense.thresholds))
 
 
-def test_several_values_at_one_place_of_a_sparse_matrix_are_their_sum():
+def test_duplicate_sparse_entries_are_summed():
     values, rows, columns = [1.0, 2.0, 5.0, 4.0, -3.0], [0, 0, 1, 2, 2], [0, 0, 1, 1, 1]
     X = coo_array((values, (rows, columns)), shape=(4, 2)).tocsr()
     X.data, X.indices, X.indptr = np.array(values), np.array(columns, dtype=np.int32), np.array([0, 2, 3, 5, 5])
@@ -149,7 +149,7 @@ def test_thresholds_of_many_rows_come_from_a_sample(dtype, weighted):
 @example([-np.inf, np.inf])
 @example([-np.inf, -1.7976931348623157e308, 1.7976931348623157e308, np.inf])
 @example([0.0, 5e-324])
-def test_every_distinct_value_has_its_own_bin_where_there_are_few(values):
+def test_few_distinct_values_have_a_bin_each(values):
     thresholds = thresholds_of(np.array(values), 255)
     codes = np.searchsorted(thresholds, values)
     for a, code_a in zip(values, codes, strict=True):
@@ -183,7 +183,7 @@ def test_bins_do_not_depend_on_the_sign(pairs, max_bins):
     assert abs(len(parts) - len(mirrored_parts)) <= 1 + len(parts) // 4
 
 
-def test_values_frequent_among_the_rest_do_not_waste_bins():
+def test_frequent_values_do_not_waste_bins():
     rng = np.random.default_rng(0)
     rounded = np.concatenate([np.zeros(97_000), np.round(rng.lognormal(sigma=1.0, size=3000), 2)])
     assert len(np.unique(rounded)) > 300
@@ -210,7 +210,7 @@ def test_a_frequent_value_leaves_the_bins_to_the_others(where):
 
 
 class TestGroupedCategories:
-    def test_few_have_a_bin_each(self):
+    def test_few_categories_have_a_bin_each(self):
         grouped = GroupedCategories.from_data(np.array([0.0, 3.0, np.nan, 1.0, 3.0]), 5, 4, None, np.ones((1, 5)))
         assert grouped.bins.tolist() == [0, 1, -1, 2, -1, -1]
         assert (grouped.n_bins, grouped.n_told_apart) == (3, 3)
@@ -218,14 +218,14 @@ class TestGroupedCategories:
             grouped.bins_of(np.array([3.0, 2.0, 9.0, np.nan])), [2, np.nan, np.nan, np.nan], equal_nan=True
         )
 
-    def test_none_at_all(self):
+    def test_no_categories(self):
         grouped = GroupedCategories.from_data(np.full(3, np.nan), 1, 4, None, np.ones((1, 3)))
         assert (grouped.n_bins, grouped.n_told_apart) == (1, 1)
         assert grouped.bins.tolist() == [-1, -1]
 
     @examples(40)
     @given(st.integers(0, 2**32 - 1), st.integers(2, 30), st.integers(1, 3), st.booleans())
-    def test_many_share_with_those_that_are_alike(self, seed, max_bins, n_outputs, weighted):
+    def test_many_categories_share_bins_by_mean(self, seed, max_bins, n_outputs, weighted):
         rng = np.random.default_rng(seed)
         n_categories = int(rng.integers(max_bins + 1, 200))
         column = np.append(np.arange(n_categories), rng.integers(0, n_categories, size=3000) ** 2 // n_categories)
@@ -260,7 +260,7 @@ class TestGroupedCategories:
         assert np.array_equal(again.bins, grouped.bins), "a whole weight is a repeated row"
 
 
-def test_categories_that_are_all_alike_are_not_split():
+def test_uninformative_categories_are_not_split():
     """Sorted by chance, a thousand categories would look like a strong feature."""
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.integers(0, 1000, size=20_000), rng.normal(size=20_000)]).astype(float)

@@ -170,7 +170,7 @@ def exact(forest, n_features, x):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("n_levels", "n_features"), [(40, 40), (40, 17), (9, 9)])
-def test_long_paths_are_as_exact_as_short_ones(n_levels, n_features):
+def test_long_paths_are_exact(n_levels, n_features):
     random = np.random.default_rng(n_features)
     forest = chain(n_levels, n_features, random)
     # Most rows that go on make the deep leaves matter, and a value of 1e3 there shows what is lost on the way.
@@ -328,7 +328,7 @@ def test_sparse_rows_have_the_contributions_of_dense_ones(monkeypatch):
     np.testing.assert_array_equal(model.predict_contributions(csr_array(X)), expected)
 
 
-def test_the_start_is_in_the_last_place():
+def test_base_value_is_the_last_column():
     X, y = make_regression(200, 4, noise=5.0, random_state=0)
     first = LinearRegression().fit(X, y)
     model = AGBMRegressor(max_iter=10, init=first).fit(X, y)
@@ -441,7 +441,7 @@ def test_plots_of_the_shap_package(kind):
         assert explained.display_data[1, 0] == X["district"][1] == "east"
 
 
-def test_explain_says_what_to_install(monkeypatch):
+def test_explain_without_shap(monkeypatch):
     X, y = make_regression(50, 2, random_state=0)
     model = AGBMRegressor(max_iter=2).fit(X, y)
     monkeypatch.setitem(sys.modules, "shap", None)  # as if it were not there
@@ -481,7 +481,7 @@ def test_permutation_importance(classifies):
 
 
 @pytest.mark.parametrize("classes", [0, 2, 3])
-def test_of_the_exported_model(classes):
+def test_contributions_of_the_exported_model(classes):
     """LightGBM's own contributions, and those of the shap package, of what we export are ours."""
     random = np.random.default_rng(0)
     X = random.normal(size=(600, 6))

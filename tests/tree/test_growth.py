@@ -61,7 +61,7 @@ def test_growth_equals_the_twin(data):
 @pytest.mark.slow
 @examples(60)
 @given(growths(), st.integers(0, 2**32 - 1), st.integers(0, 2))
-def test_leaves_that_are_quantiles(case, seed, weighted):
+def test_quantile_leaves(case, seed, weighted):
     """Of the distances of their rows, shrunk by l2 as Newton steps are; of the first function of each output."""
     X, n_train, residuals, hessians, rules, max_bins, categorical, n_threads = case
     rng = np.random.default_rng(seed)
@@ -104,7 +104,7 @@ def test_leaves_that_are_quantiles(case, seed, weighted):
 @pytest.mark.slow
 @examples(60)
 @given(growths(), st.integers(0, 2**32 - 1))
-def test_quantiles_below_monotone_splits_keep_their_order(case, seed):
+def test_quantile_leaves_are_monotone(case, seed):
     X, n_train, residuals, hessians, rules, max_bins, categorical, n_threads = case
     rng = np.random.default_rng(seed)
     rules = replace(rules, monotone=np.where(categorical, 0, rng.integers(-1, 2, size=X.shape[1])).tolist())
@@ -130,7 +130,7 @@ def test_quantiles_below_monotone_splits_keep_their_order(case, seed):
 @pytest.mark.slow
 @examples(60)
 @given(growths(), st.integers(0, 2**32 - 1))
-def test_repeats_equal_repeated_rows(case, seed):
+def test_integer_weights_equal_repeated_rows(case, seed):
     X, n_train, residuals, hessians, rules, max_bins, categorical, n_threads = case
     X = X[:n_train]
     repeats = np.random.default_rng(seed).integers(1, 5, size=n_train)
@@ -183,7 +183,7 @@ def test_histogram_equals_the_twin(case):
 
 
 @pytest.mark.parametrize("n", range(20, 60))
-def test_rounding_is_no_gain(n):
+def test_equal_residuals_are_not_split(n):
     """All residuals are equal, and sums of their thirds are not exact."""
     X = np.arange(float(n))[:, np.newaxis]
     matrix = Bins.from_data(X, 255).encode(X, 1)
@@ -226,7 +226,7 @@ def test_identical_bits_for_every_number_of_threads():
                     assert np.array_equal(array, other[name]), name
 
 
-def test_a_grower_forgets_the_tree_before():
+def test_grower_is_reusable():
     """Buffers are kept from tree to tree, whatever the number of residuals of each."""
     rng = np.random.default_rng(6)
     X = random_matrix(rng, 2000, 5)
@@ -259,7 +259,7 @@ def test_growth_does_not_depend_on_the_order_of_rows():
         assert np.array_equal(one[name], other[name]), name
 
 
-def test_deep_trees_work_in_several_batches():
+def test_deep_trees_need_several_batches():
     """More nodes in a level than one batch holds: every row ends in a leaf of its own."""
     rng = np.random.default_rng(3)
     X = rng.permutation(4000).astype(float)[:, np.newaxis] * np.array([1.0, 0.1, 7.0])
@@ -342,7 +342,7 @@ def assert_equal_values(X, residuals, rules, hessians=None, max_bins=255):
     return len(leaves)
 
 
-def test_a_shared_structure_scores_both_targets():
+def test_shared_structure_uses_both_targets():
     rng = np.random.default_rng(4)
     X = rng.normal(size=(500, 2))
     r, c = np.sign(X[:, :1].T), 10 * np.sign(X[:, 1:].T)
@@ -399,7 +399,7 @@ def test_prediction_equals_the_values_of_training(dtype, form, n_outputs, vector
     seed=st.integers(0, 1000), begin=st.integers(0, 20), n_ring=st.integers(1, 60), n_after=st.integers(0, 9),
     n_threads=st.integers(1, 3), weighted=st.booleans(),
 )  # fmt: skip
-def test_rows_on_a_ring_are_rows_in_another_order(seed, begin, n_ring, n_after, n_threads, weighted):
+def test_ring_of_rows_equals_reordered_rows(seed, begin, n_ring, n_after, n_threads, weighted):
     rng = np.random.default_rng(seed)
     end, n_rows = begin + n_ring, begin + n_ring + n_after
     X = rng.normal(size=(n_rows, 4)).round(1)
@@ -423,7 +423,7 @@ def test_rows_on_a_ring_are_rows_in_another_order(seed, begin, n_ring, n_after, 
     np.testing.assert_array_equal(on_ring.values, alone.values)
 
 
-def test_missing_values_only_in_prediction_follow_the_larger_child():
+def test_unseen_missing_values_follow_the_larger_child():
     X = np.array([[0.0], [1.0], [1.0], [1.0]])
     fit = (
         TreeLearner(max_depth=1, min_samples_leaf=1)

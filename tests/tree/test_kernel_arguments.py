@@ -40,7 +40,7 @@ bad_calls = [
 
 
 @pytest.mark.parametrize(("change", "name"), bad_calls)
-def test_kernels_refuse_arrays_that_do_not_fit(change, name):
+def test_invalid_arrays_of_the_grower(change, name):
     X = np.arange(10.0).reshape(5, 2)
     arguments = {"residuals": np.zeros((1, 5)), "hessians": None, "repeats": None, "rows": None, "features": None}
     arguments = {**arguments, "node_share": 1.0, "seed": 0, **asdict(Rules()), **change}
@@ -51,14 +51,14 @@ def test_kernels_refuse_arrays_that_do_not_fit(change, name):
         _native.Grower(bins.encode(X, 1), bins.flat_thresholds, **arguments, n_threads=1).grow(**inputs)
 
 
-def test_a_feature_without_order_cannot_be_monotone():
+def test_categorical_features_cannot_be_monotone():
     X = np.zeros((5, 1))
     matrix = Bins.from_data(X, 10, n_categories=np.array([1])).encode(X, 1)
     with pytest.raises(ValueError, match="monotone"):
         grow(matrix, np.zeros((1, 5)), None, Rules(monotone=[1]))
 
 
-def test_matrices_refuse_what_does_not_fit():
+def test_invalid_arguments_of_matrices():
     X = np.arange(10.0).reshape(5, 2)
     matrix = _native.BinnedMatrix(5, [3, 2], [0, 0])
     with pytest.raises(TypeError):
@@ -114,7 +114,7 @@ def sparse_matrix(values, rows, start, thresholds=None, **leaf):
     return _native.BinnedMatrix.from_sparse(values, rows, start, 5, [2, 3], thresholds, 1, **leaf)
 
 
-def test_matrices_without_all_features_refuse_what_they_cannot_know():
+def test_matrices_without_all_features():
     leaf = {"min_samples_leaf": 2, "n_train": 4}
     matrix = sparse_matrix(np.ones(3), [0, 1, 4], [0, 3, 3], thresholds=np.array([0.5, -1.0, 0.5]), **leaf)
     assert (matrix.n_features, matrix.n_columns) == (2, 1)
@@ -138,7 +138,7 @@ def test_matrices_without_all_features_refuse_what_they_cannot_know():
         matrix.values(first, first, record.view(np.uint8), codes, np.zeros((3, 1)), 1, 1)
 
 
-def test_thresholds_refuse_what_does_not_fit():
+def test_invalid_arguments_of_thresholds():
     X = np.arange(10.0).reshape(5, 2)
     for rows, max_bins, name in (([5], 10, "rows"), ([-1], 10, "rows"), ([0], 1, "max_bins"), ([0], 256, "max_bins")):
         with pytest.raises(ValueError, match=name):
@@ -190,7 +190,7 @@ def test_thresholds_refuse_what_does_not_fit():
         ({"category_start": np.array([1, 1])}, "category_start"),
     ],
 )
-def test_forests_are_checked_before_they_walk(change, name):
+def test_invalid_forests(change, name):
     arrays = {
         "n_columns": 1,
         "roots": np.zeros(1, dtype=np.int32),

@@ -16,7 +16,7 @@ from tree_twin import Grower, Rules
 
 
 @given(seed=st.integers(0, 2**32 - 1), n_features=st.integers(1, 60), share=st.floats(0.0, 0.4), missing=st.booleans())
-def test_sparse_features_that_share_columns_give_the_trees_of_dense_ones(seed, n_features, share, missing):
+def test_sparse_shared_columns_give_the_same_trees(seed, n_features, share, missing):
     """One-hot columns, columns with several values on both sides of zero, stored zeros, and rows that are watched."""
     rng = np.random.default_rng(seed)
     X = np.where(rng.random((300, n_features)) < share, rng.integers(-2, 3, size=(300, n_features)), 0).astype(float)
@@ -38,7 +38,7 @@ def test_sparse_features_that_share_columns_give_the_trees_of_dense_ones(seed, n
 @pytest.mark.slow
 @examples(60)
 @given(st.data())
-def test_features_that_cannot_split_are_left_out_of_the_same_trees(data):
+def test_unsplittable_features_do_not_change_the_trees(data):
     """Against the twin, which sees all features; rows, features and weights of all kinds, dense and sparse."""
     X, n_train, residuals, hessians, rules, max_bins, categorical, n_threads = data.draw(growths())
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
@@ -63,7 +63,7 @@ def test_features_that_cannot_split_are_left_out_of_the_same_trees(data):
 
 
 @pytest.mark.parametrize("kind", [csr_array, np.asarray])
-def test_which_features_can_split(kind):
+def test_unsplittable_features_are_left_out(kind):
     """Nine rows for training, of which both sides need three, and one more row."""
     columns = {
         "two values": [0, 0, 0, 0, 0, 0, 0, 1, 2, 0],
@@ -92,7 +92,7 @@ def test_which_features_can_split(kind):
     assert Bins.from_data(X, 255).encode(X, 1, LeafRows(3, 9, repeats)).n_columns == 1, "repeated rows count"
 
 
-def test_rows_far_down_tell_whether_a_dense_feature_can_split():
+def test_all_rows_decide_whether_a_feature_can_split():
     X = np.zeros((70_000, 40))
     X[-5:, ::2] = 1.0
     bins = Bins.from_data(X, 255)
@@ -105,7 +105,7 @@ def test_rows_far_down_tell_whether_a_dense_feature_can_split():
 
 
 @pytest.mark.parametrize("kind", [csr_array, csr_array.toarray])
-def test_a_tree_without_features_that_can_split_is_a_leaf(kind):
+def test_tree_without_splittable_features_is_a_leaf(kind):
     X = kind(csr_array((np.ones(5), (np.arange(5), np.arange(5))), shape=(30, 40)))
     target = np.arange(30.0)[np.newaxis]
     fit = TreeLearner(max_depth=3, min_samples_leaf=2).bind(X, 30, None, target).fit(target, None)
@@ -116,7 +116,7 @@ def test_a_tree_without_features_that_can_split_is_a_leaf(kind):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("n_threads", [1, 3])
-def test_columns_that_are_lists_give_the_trees_of_dense_ones(n_threads):
+def test_sparse_columns_give_the_same_trees(n_threads):
     """So many rows that nodes are cut in pieces; rare and frequent values, of which there are few and many."""
     rng = np.random.default_rng(12)
     n_rows, n_train = 40_000, 35_000
@@ -132,7 +132,7 @@ def test_columns_that_are_lists_give_the_trees_of_dense_ones(n_threads):
     assert np.array_equal(bins.encode(csr_array(X[:500]), n_threads).codes(), bins.encode(X[:500], 1).codes())
 
 
-def test_numbers_of_nodes_do_not_depend_on_the_layout_of_columns():
+def test_node_numbers_do_not_depend_on_the_column_layout():
     """So many cells that growth works in small batches, which number the nodes; and these decide what a node sees."""
     rng = np.random.default_rng(13)
     X = (rng.random((200, 1024)) < 0.02).astype(float)
@@ -170,7 +170,7 @@ def usual_values(rng, n_rows):
 
 
 @pytest.mark.parametrize(("n_rows", "n_threads"), [(600, 1), (40_000, 3)])
-def test_dense_features_that_share_columns_give_the_same_trees(n_rows, n_threads):
+def test_dense_shared_columns_give_the_same_trees(n_rows, n_threads):
     rng = np.random.default_rng(21)
     X = usual_values(rng, n_rows)
     bins = Bins.from_data(X, 255)

@@ -94,7 +94,7 @@ def test_distributions(loss):
         assert np.isin(at_infinity, [limit, 0.0, -1.0]).all()  # all labels that the distribution allows
 
 
-def test_which_measure():
+def test_measure_of_each_loss():
     assert isinstance(measure_of(NUMBERS, losses.StudentTDistribution()), Standardised)
     assert isinstance(measure_of(NUMBERS, losses.GammaDistribution()), TailProbability)
     y, raw = np.array([3.0]), np.array([[1.0], [np.log(4.0)]])

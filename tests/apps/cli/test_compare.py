@@ -65,7 +65,7 @@ class TestCompare:
         assert re.search(r"(?m)^ +fading matches it after$", said)
         assert re.search(r"(?m)^  fading +\d+ trees, [\d.e-]+ s$", said)
 
-    def test_a_library_that_is_not_there_is_said(self, here, capsys, monkeypatch):
+    def test_missing_library(self, here, capsys, monkeypatch):
         monkeypatch.setattr("agbm._apps.cli.commands.compare.installed_peers", lambda: [])
         line = fails(capsys, "compare", "mixed.csv", "--target", "price", "--peers", "LightGBM", "--quiet")
         assert "pip install lightgbm" in line
@@ -77,24 +77,24 @@ class TestCompare:
             (["--methods", "gbm", "--peers"], r"no model could be trained; gbm: RuntimeError: no memory"),
         ],
     )
-    def test_no_model_at_all_is_a_failure(self, more, message, here, capsys, monkeypatch):
+    def test_no_trained_model_is_an_error(self, more, message, here, capsys, monkeypatch):
         def broken(*_):
             raise RuntimeError("no memory")
 
         monkeypatch.setattr(comparison, "_fit_ours", broken)
         assert re.search(message, fails(capsys, "compare", "mixed.csv", "--target", "price", "--quiet", *more))
 
-    def test_no_folder_is_said_before_the_training(self, here, capsys):
+    def test_missing_folder_is_reported_before_training(self, here, capsys):
         line = fails(capsys, "compare", "mixed.csv", "--target", "price", "--report", "no/page.html", "--quiet")
         assert "/no; create it, or use another path" in line
 
     @pytest.mark.parametrize("command", [["compare"], ["tune", "--out", "m.agbm"]], ids=str)
-    def test_no_weights_where_they_are_not_used(self, command, capsys):
+    def test_weight_option_is_rejected(self, command, capsys):
         with pytest.raises(SystemExit):
             cli.main([*command, "mixed.csv", "--target", "price", "--weight", "times"])
         assert "unrecognized arguments: --weight times" in capsys.readouterr().err
 
-    def test_an_interrupt_shows_what_is_done(self, here, capsys, monkeypatch):
+    def test_interrupt_shows_finished_models(self, here, capsys, monkeypatch):
         def two_and_no_more(*given, **options):
             yield from itertools.islice(comparison.compare(*given, **options), 2)
             raise KeyboardInterrupt
@@ -107,7 +107,7 @@ class TestCompare:
 
     @pytest.mark.parametrize("option", ["--validation-fraction", "--test-fraction"])
     @pytest.mark.parametrize("share", ["0.0", "1.0"])
-    def test_shares(self, option, share, here, capsys):
+    def test_invalid_fractions(self, option, share, here, capsys):
         line = fails(capsys, "compare", "mixed.csv", "--target", "price", option, share)
         assert f"{option} must be above 0 and below 1; got {share}" in line
 
@@ -129,7 +129,7 @@ class TestTune:
     TUNE = ("tune", "mixed.csv", "--target", "price", "--drop", "sold", "--out", "m.agbm", "--set", "max_iter=20")
 
     @pytest.mark.slow
-    def test_search_goes_on_and_says_what_it_gains(self, here, capsys):
+    def test_search_resumes_and_reports_its_gain(self, here, capsys):
         run(*self.TUNE, "--trials", "3")
         said = capsys.readouterr().out
         assert re.search(r"default .*\n +best ", said)
@@ -171,7 +171,7 @@ class TestReport:
         run("report", "sold.agbm", "later.csv", "--out", "fourth.html", "--no-rows")
         assert 'id="what-if"' not in (here / "fourth.html").read_text()
 
-    def test_of_a_model_that_no_command_has_made(self, here, capsys):
+    def test_of_a_model_saved_in_python(self, here, capsys):
         X, y = load_breast_cancer(return_X_y=True)
         agbm.AGBMClassifier(max_iter=3, max_depth=2).fit(X, y).save("bare.agbm")
         run("report", "bare.agbm", "--out", "bare.html")

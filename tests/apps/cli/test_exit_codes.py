@@ -18,7 +18,7 @@ from commands import FEW, ONE, SOLD, fails, mixed, run
 COMMANDS = ["train", "predict", "compare", "tune", "inspect", "explain", "export", "report", "completion"]
 
 
-class TestEnds:
+class TestExitCodes:
     @pytest.mark.parametrize("command", COMMANDS)
     def test_help_has_examples(self, command, capsys):
         with pytest.raises(SystemExit) as ended:
@@ -43,7 +43,7 @@ class TestEnds:
         assert capsys.readouterr().err == "interrupted\n"
         assert not (here / "sold.agbm").exists()
 
-    def test_what_nobody_foresaw_is_one_line_as_well(self, here, monkeypatch, capsys):
+    def test_unexpected_errors_are_one_line(self, here, monkeypatch, capsys):
         def broken(*arguments):
             raise RuntimeError("line 1\nline 2")
 
@@ -53,7 +53,7 @@ class TestEnds:
             with pytest.raises(RuntimeError):
                 cli.main(arguments)
 
-    def test_warnings_are_lines(self, here, capsys):
+    def test_warnings_are_one_line(self, here, capsys):
         run(*SOLD, *FEW, "--quiet", "--set", "max_iter=60", "method=gbm", "learning_rate=1e6")
         assert re.fullmatch(r"agbm: warning: Training diverged .*\n", capsys.readouterr().err)
 

@@ -77,11 +77,11 @@ class TestNothingIsOverwritten:
         assert message in fails(capsys, *arguments)
         assert contents(trained) == before
 
-    def test_devices_take_everything(self, trained):
+    def test_devices_can_be_written_to(self, trained):
         run(*SOLD_FROM, "mixed.csv", "--out", "/dev/null", "--report", "/dev/null")
 
     @pytest.mark.parametrize("other", ["sold.agbm", "notes.txt", "empty.txt"])
-    def test_a_checkpoint_of_another_kind_is_left_alone(self, other, trained, capsys):
+    def test_other_files_are_not_used_as_checkpoint(self, other, trained, capsys):
         Path("notes.txt").write_text("notes")
         Path("empty.txt").touch()
         before = contents(trained)
@@ -90,7 +90,7 @@ class TestNothingIsOverwritten:
         assert contents(trained) == before
 
     @pytest.mark.parametrize("other", ["sold.agbm", "notes.txt"])
-    def test_a_study_of_another_kind_is_left_alone(self, other, trained, capsys):
+    def test_other_files_are_not_used_as_study(self, other, trained, capsys):
         Path("notes.txt").write_text("notes\n")
         before = contents(trained)
         tune = ["tune", "mixed.csv", "--target", "sold", "--out", "other.agbm", "--study", other, "--quiet"]
@@ -98,7 +98,7 @@ class TestNothingIsOverwritten:
         assert contents(trained) == before
 
 
-class TestWhatCannotBeWrittenIsSaidFirst:
+class TestUnwritablePaths:
     @pytest.fixture
     def untrained(self, trained, monkeypatch):
         """Where nothing may be read or trained any more."""
@@ -141,7 +141,7 @@ class TestWhatCannotBeWrittenIsSaidFirst:
         assert not any(path.name.endswith(".agbm-tmp") for path in untrained.rglob("*"))
 
     @pytest.mark.parametrize("arguments", [[*SOLD, "--checkpoint"], ["tune", "mixed.csv", "--out", "m", "--study"]])
-    def test_a_pipe_that_would_have_to_be_read_again(self, arguments, untrained, capsys):
+    def test_pipes_cannot_be_resumed(self, arguments, untrained, capsys):
         os.mkfifo("pipe")
         assert "--target" not in fails(capsys, *arguments, "pipe")
         assert "pipe is a pipe or a device, from which a run cannot resume" in fails(capsys, *arguments, "pipe")
@@ -174,7 +174,7 @@ class TestPipes:
         assert piped.notes_["metrics"] == expected.notes_["metrics"]
         np.testing.assert_array_equal(piped.predict_proba(agbm_table()), expected.predict_proba(agbm_table()))
 
-    def test_what_ends_the_evaluation_does_not_cost_the_model(self, trained, monkeypatch):
+    def test_interrupted_evaluation_keeps_the_model(self, trained, monkeypatch):
         def interrupted(*arguments):
             raise KeyboardInterrupt
 
@@ -252,7 +252,7 @@ class TestNoModelIsLost:
     @pytest.mark.parametrize(
         "command", [["train", *PRICE], ["tune", *PRICE, "--trials", "1", "--study", "study"]], ids=" ".join
     )
-    def test_a_folder_that_is_gone(self, command, vanishing, capsys):
+    def test_removed_folder(self, command, vanishing, capsys):
         Path("m.rescued.agbm").write_text("of an earlier time")
         line = fails(capsys, *command, "--out", "out/m.agbm")
         assert "--out out/m.agbm could not be written: there is no folder" in line
@@ -260,7 +260,7 @@ class TestNoModelIsLost:
         assert agbm.load("m.rescued1.agbm").max_iter == 5
         assert Path("m.rescued.agbm").read_text() == "of an earlier time"
 
-    def test_the_folder_for_temporary_files_is_the_last_resort(self, here, tmp_path_factory, monkeypatch, capsys):
+    def test_temporary_folder_is_the_last_resort(self, here, tmp_path_factory, monkeypatch, capsys):
         last = tmp_path_factory.mktemp("last")
         monkeypatch.setattr("tempfile.tempdir", str(last))
         self.fail_to_replace_in(here, monkeypatch)
@@ -269,7 +269,7 @@ class TestNoModelIsLost:
         assert f"The model was saved to '{last}/sold.rescued.agbm' instead." in line
         assert agbm.load(last / "sold.rescued.agbm").n_trees_ == 8
 
-    def test_where_no_file_can_be_written(self, here, monkeypatch, capsys):
+    def test_no_writable_folder(self, here, monkeypatch, capsys):
         self.fail_to_replace_in(Path("/"), monkeypatch)
         assert "could not be saved in any other folder either" in fails(capsys, *SOLD, *FEW, "--quiet")
 
@@ -284,7 +284,7 @@ class TestNoModelIsLost:
 
         monkeypatch.setattr(os, "replace", full)
 
-    def test_a_failure_behind_the_first_saving(self, here, monkeypatch, capsys):
+    def test_failure_after_the_first_save(self, here, monkeypatch, capsys):
         """The model is already where it should be; what was noted since then is not lost either."""
 
         def evaluate(*arguments):

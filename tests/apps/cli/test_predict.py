@@ -44,21 +44,21 @@ class TestPredict:
         run("predict", "sold.agbm", "mixed.csv", "--scores", "--out", "p.csv")
         np.testing.assert_allclose(pd.read_csv("p.csv")["score"], trained.decision_function(agbm_table()))
 
-    def test_categories_that_look_like_numbers_stay_text(self, trained):
+    def test_numeric_looking_categories_stay_text(self, trained):
         table = mixed().query("code != 'x3'")  # all that is left in the file are digits
         table.to_csv("digits.csv", index=False)
         run("predict", "sold.agbm", "digits.csv", "--scores", "--out", "p.csv")
         expected = trained.decision_function(agbm_table()[(mixed()["code"] != "x3").to_numpy()])
         np.testing.assert_allclose(pd.read_csv("p.csv")["score"], expected)
 
-    def test_a_category_that_is_missing_everywhere(self, trained):
+    def test_column_of_missing_categories(self, trained):
         X = agbm_table().assign(code=None)
         X.to_parquet("none.parquet")
         run("predict", "sold.agbm", "none.parquet", "--scores", "--out", "p.tsv")
         found = pd.read_csv("p.tsv", sep="\t")
         np.testing.assert_allclose(found["score"], trained.decision_function(X))
 
-    def test_tabs_by_the_ending(self, trained, here):
+    def test_tsv_output(self, trained, here):
         run("predict", "sold.agbm", "mixed.csv", "--keep", "times", "--out", "p.tsv")
         assert (here / "p.tsv").read_text().startswith('"times"\t"prediction"\n')
 
@@ -132,7 +132,7 @@ class TestInspectExplainExport:
 
     @pytest.mark.slow
     @pytest.mark.parametrize("metrics", ["no json", "3", "[3]", '[{"name": 1}]', '{"a": 1}'])
-    def test_notes_of_strangers_are_only_shown(self, metrics, trained, capsys):
+    def test_invalid_notes_are_ignored(self, metrics, trained, capsys):
         trained.notes_["metrics"] = metrics
         trained.save("odd.agbm")
         run("inspect", "odd.agbm", "--json")

@@ -85,7 +85,7 @@ def test_numbers_and_names_that_a_parser_repeats():
     ],
     ids=str,
 )
-def test_something_is_seen_before_the_imports(words, text, monkeypatch):
+def test_status_is_shown_before_the_imports(words, text, monkeypatch):
     seen, terminal = [], in_terminal(monkeypatch)
     monkeypatch.setattr(
         parsers, "import_module", lambda *given: seen.append(terminal.getvalue()) or SimpleNamespace(run=lambda _: None)
@@ -95,7 +95,7 @@ def test_something_is_seen_before_the_imports(words, text, monkeypatch):
     assert terminal.getvalue() == (f"{text}\r\x1b[K" if text else "")
 
 
-def test_a_line_that_can_be_erased(monkeypatch):
+def test_status_line_fits_and_is_erased(monkeypatch):
     terminal = in_terminal(monkeypatch)
     with status(Namespace(data="a\x1b[2J" + 60 * "b", quiet=False, json=False)):
         shown = terminal.getvalue()
@@ -103,7 +103,7 @@ def test_a_line_that_can_be_erased(monkeypatch):
     assert len(shown) == 39
 
 
-def test_no_terminal_no_line(monkeypatch, capsys):
+def test_no_status_without_a_terminal(monkeypatch, capsys):
     with status(Namespace(data="t.csv")):
         assert capsys.readouterr().err == ""
     monkeypatch.setattr(sys, "stderr", None)
@@ -136,7 +136,7 @@ def test_idle_threads_of_openmp_sleep_in_compare(chosen, monkeypatch):
     monkeypatch.delenv("OMP_WAIT_POLICY")
 
 
-class TestMessagesSpeakOfOptions:
+class TestMessagesNameOptions:
     @pytest.fixture
     def here(self, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)

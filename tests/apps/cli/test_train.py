@@ -21,7 +21,7 @@ from commands import FEW, ONE, SOLD, agbm_table, fails, mixed, run
 
 
 class TestTrain:
-    def test_a_metric_stops(self, here, capsys):
+    def test_early_stopping_by_a_metric(self, here, capsys):
         run(*SOLD, "--metric", "auc")
         capsys.readouterr()
         model = agbm.load("sold.agbm")
@@ -29,7 +29,7 @@ class TestTrain:
         assert model.best_iteration_ == model.history_["validation_auc"].argmax()
 
     @pytest.mark.slow
-    def test_what_is_inferred_is_shown_and_what_is_said_is_true(self, here, capsys):
+    def test_summary_matches_the_model(self, here, capsys):
         run(*SOLD)
         said = capsys.readouterr().out
         assert "mixed.csv: 400 rows, 8 columns" in said
@@ -62,11 +62,11 @@ class TestTrain:
             ("validation_fraction=0.3", "320 for training (30 % held out by each member)"),
         ],
     )
-    def test_rows_to_stop_by_are_those_of_the_model(self, given, said, here, capsys):
+    def test_summary_of_validation_rows(self, given, said, here, capsys):
         run(*SOLD, "--set", "max_iter=3", given)
         assert said in capsys.readouterr().out
 
-    def test_json_is_all_that_is_printed(self, here, capsys):
+    def test_json_is_the_only_output(self, here, capsys):
         run(*SOLD, "--json")
         said = capsys.readouterr()
         found = json.loads(said.out)
@@ -77,7 +77,7 @@ class TestTrain:
         assert {metric["name"] for metric in found["metrics"]} == {"log loss", "accuracy", "ROC AUC"}
         assert sum(found["importances"].values()) == pytest.approx(1.0)
 
-    def test_names_cannot_move_the_cursor(self, here, capsys):
+    def test_control_characters_are_escaped(self, here, capsys):
         mixed().rename(columns={"size": "si\x1b[2Jze"}).to_csv("mixed.csv", index=False)
         run(*SOLD, *FEW, "--weight", "times")
         said = capsys.readouterr().out
@@ -94,7 +94,7 @@ class TestTrain:
 
     @pytest.mark.slow
     @pytest.mark.parametrize("more", [[], ["--weight", "times"], ["--test-fraction", "0"], ["--folds", "2"]], ids=str)
-    def test_reading_in_pieces_gives_the_same_bits(self, more, here, monkeypatch, capsys):
+    def test_reading_in_batches_gives_the_same_bits(self, more, here, monkeypatch, capsys):
         monkeypatch.setattr(files, "BLOCK_VALUES", 300)
         kept = []
         for how in [], ["--stream"]:
@@ -107,7 +107,7 @@ class TestTrain:
             kept.append(((here / "bare.agbm").read_bytes(), found["metrics"]))
         assert kept[0] == kept[1]
 
-    def test_a_table_that_may_not_fit_is_read_in_pieces(self, here, monkeypatch, capsys):
+    def test_large_tables_are_read_in_batches(self, here, monkeypatch, capsys):
         monkeypatch.setattr(_data, "available_memory", lambda: 30_000)
         run(*SOLD, *FEW)
         assert "read in batches" in capsys.readouterr().out
@@ -147,7 +147,7 @@ class TestTrain:
         metrics = metrics_of_values(later["price"].to_numpy(), model.predict(later[model.feature_names_in_]))
         assert [metric["value"] for metric in found] == pytest.approx([metric.value for metric in metrics])
 
-    def test_labels_that_the_model_does_not_know(self, here, capsys):
+    def test_unknown_labels_of_test_rows(self, here, capsys):
         mixed().replace({"sold": {"yes": "yesterday"}}).to_csv("later.csv", index=False)
         assert "labels ['yesterday']" in fails(capsys, *SOLD, *FEW, "--test", "later.csv", "--quiet")
 
@@ -186,7 +186,7 @@ class TestTrain:
         run("train", "t.csv", "--target", "y", "--out", "m.agbm", *FEW)
         assert isinstance(agbm.load("m.agbm"), agbm.AGBMClassifier if classifies else agbm.AGBMRegressor)
 
-    def test_rows_without_a_target_are_left_out_and_said(self, here, capsys):
+    def test_rows_without_a_target_are_dropped(self, here, capsys):
         table = mixed()
         table.loc[:24, "sold"] = None
         table.to_csv("mixed.csv", index=False)
@@ -202,14 +202,14 @@ class TestTrain:
         assert (type(model.method), model.method.restart, model.method.momentum) == (AGBM, "gradient", 0.3)
         assert [model.feature_names_in_[f] for f in model.model_.categories] == ["colour", "code", "times"]
 
-    def test_options_that_are_given_twice_add_up(self, here):
+    def test_repeated_options_are_combined(self, here):
         run(*SOLD, "--set", "max_iter=5", "--set", "max_depth=2", "--categorical", "times", "--drop", "code", "--drop",
             "colour", "--no-early-stopping")  # fmt: skip
         model = agbm.load("sold.agbm")
         assert (model.max_iter, model.max_depth) == (5, 2)
         assert not {"code", "colour"} & set(model.feature_names_in_)
 
-    def test_a_run_goes_on_from_its_checkpoint(self, here, capsys):
+    def test_resumes_from_a_checkpoint(self, here, capsys):
         many = ["--set", "max_iter=14", "--no-early-stopping"]
         run(*SOLD, *many)
         expected = agbm.load("sold.agbm").predict_proba(agbm_table())
@@ -267,7 +267,7 @@ class TestTrain:
         ],
         ids=str,
     )
-    def test_mistakes_are_said_in_one_line(self, arguments, message, here, capsys):
+    def test_errors_are_one_line(self, arguments, message, here, capsys):
         assert re.search(message, fails(capsys, "train", *arguments, "--out", "m.agbm", "--quiet"))
         assert not (here / "m.agbm").exists()
 
@@ -282,12 +282,12 @@ class TestTrain:
         ],
         ids=str,
     )
-    def test_what_can_be_said_before_the_training_is(self, more, message, here, capsys, monkeypatch):
+    def test_errors_before_training(self, more, message, here, capsys, monkeypatch):
         mixed().drop(columns="size").to_csv("part.csv", index=False)
         monkeypatch.setattr(_data.Question, "fit", None)
         assert message in fails(capsys, *SOLD, *more, "--quiet")
 
-    def test_what_ends_the_evaluation_does_not_cost_the_model(self, here, monkeypatch):
+    def test_interrupted_evaluation_keeps_the_model(self, here, monkeypatch):
         def interrupted(*arguments):
             raise KeyboardInterrupt
 
@@ -307,7 +307,7 @@ class TestTrain:
             assert metrics[0]["value"] < 2.0
             assert agbm.load("sold.agbm").classes_.tolist() == ["no", "perhaps", "yes"]
 
-    def test_svmlight_files_count_as_the_one_that_was_trained_on(self, here):
+    def test_svmlight_keeps_the_column_offset_of_training(self, here):
         """A file without values in its first column looks as if it began with 1."""
         X, y = load_breast_cancer(return_X_y=True)
         dump_svmlight_file(X, y, "cancer.svmlight", zero_based=True)

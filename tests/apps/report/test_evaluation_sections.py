@@ -75,7 +75,7 @@ class TestMetrics:
         ids = [part.get("id") for part in body_of(found).iter("section")]
         assert ids == ["metrics", "importances", "convergence", "trees", "theory", "columns", "parameters"]
 
-    def test_are_ranked_and_drawn(self, diabetes):
+    def test_ranked_models_and_intervals(self, diabetes):
         part = section(diabetes, "metrics")
         ranked = sorted(diabetes.tried[:3], key=lambda one: one.metrics[0].value)
         rows = rows_of(part, "Metrics on the test rows, best first")
@@ -250,7 +250,7 @@ class TestValues:
         titles = [text(title) for title in part.iter("figcaption")]
         assert titles == ["Predicted and actual values", "Residuals", "Distribution of the residuals"]
 
-    def test_the_histogram(self, diabetes):
+    def test_histogram_of_residuals(self, diabetes):
         drawing = chart(section(diabetes, "errors"), "Distribution of the residuals")
         errors = diabetes.test.y - diabetes.test.predicted
         counts, _ = np.histogram(errors, 40, tuple(np.quantile(errors, [0.005, 0.995])))
@@ -262,7 +262,7 @@ class TestValues:
         heights = np.array([np.ptp(bar[:, 1]) for bar in bars])
         np.testing.assert_allclose(heights / heights.max(), counts / counts.max(), atol=1e-4)
 
-    def test_numbers_are_for_people(self, frame):
+    def test_number_format_of_large_values(self, frame):
         """Values of some 100,000, whose squares are in the billions."""
         body = body_of(frame)
         numbers = re.compile(r"−?(\d{1,3}(,\d{3})*|0)(\.\d+)?")

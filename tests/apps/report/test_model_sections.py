@@ -137,7 +137,7 @@ class TestTraining:
         rmse = float(np.sqrt(np.mean((y - model.predict(X)) ** 2)))
         assert drawn["later"][model.best_iteration_] == pytest.approx(rmse)
 
-    def test_log_losses_are_as_they_are(self, cancer):
+    def test_log_losses_are_not_transformed(self, cancer):
         part, history = section(cancer, "convergence"), cancer.model.history_
         drawing = chart(part, "Log loss against trees")
         assert_on_line(points_of(drawing), history["trees"], history["validation_loss"])
@@ -155,7 +155,7 @@ class TestTraining:
             assert column in curve
         assert "The charts show the lowest part of the losses." in text(part)
 
-    def test_what_is_not_known(self):
+    def test_unknown_values(self):
         losses = {"validation_loss": [3.0, 2.0, math.nan, 1.0]}
         part = section(Findings("short", "agbm", tried=[Tried("peer", curve=losses, best=3)]), "convergence")
         assert rows_of(part, "Losses") == [["peer", "0", "–", "1", "–"]]
@@ -170,7 +170,7 @@ class TestTraining:
         assert loss_name(model) == name
 
     @pytest.mark.parametrize("name", ["frame", "iris", "cancer"])
-    def test_trees_say_what_their_text_says(self, name, request):
+    def test_trees_equal_exported_text(self, name, request):
         findings = request.getfixturevalue(name)
         shown = section(findings, "trees").findall("details")
         assert len(shown) == (6 if name == "iris" else 4)
@@ -267,7 +267,7 @@ class TestOtherParts:
         assert repr(sparse) == repr([Column("x0", "number"), Column("x1", "number")])  # NaN is equal to nothing
         assert describe_columns(np.zeros((3, 2)))[1] == Column("x1", "number", 0.0, 1)
 
-    def test_what_is_kept_of_a_model(self, cancer):
+    def test_facts_of_a_model(self, cancer):
         model, one = cancer.model, cancer.tried[0]
         assert (one.trees, one.best, one.seconds) == (model.n_trees_, model.best_iteration_, 0.25)
         assert set(one.parameters) == {*early(), "method", "learning_rate", "max_depth"}
@@ -287,12 +287,12 @@ class TestOtherParts:
             (-1e12, "-1,000,000,000,000"),
         ],
     )
-    def test_numbers_to_read(self, value, written):
+    def test_number_format(self, value, written):
         assert number(value) == written
 
     @pytest.mark.parametrize(
         ("value", "written"),
         [(0.01234, "0.0123 s"), (59.9, "59.9 s"), (179.7, "3 min 0 s"), (3725, "62 min 5 s"), (math.nan, "–")],
     )
-    def test_times_to_read(self, value, written):
+    def test_time_format(self, value, written):
         assert seconds(value) == written

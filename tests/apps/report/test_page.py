@@ -118,7 +118,7 @@ class TestPage:
 
     @pytest.mark.parametrize("width", [PHONE["width"], 1280])
     @pytest.mark.parametrize("name", ALL)
-    def test_nothing_is_cut(self, name, width, visit, request):
+    def test_nothing_overflows(self, name, width, visit, request):
         page = visit(request.getfixturevalue(name), viewport={"width": width, "height": 844})
         for details in page.locator("details").all():
             details.evaluate("e => e.open = true")
@@ -152,14 +152,14 @@ class TestPage:
         assert len(sizes) > 50
         assert min(sizes) > 8.5
 
-    def test_a_page_without_anything(self, visit):
+    def test_empty_page(self, visit):
         page = visit(Findings("nothing yet", "agbm train"))
         assert page.locator("h1").inner_text() == "nothing yet"
         assert page.locator("section").count() == 0
 
     @pytest.mark.parametrize("scheme", ["light", "dark"])
     @pytest.mark.parametrize("name", ["diabetes", "cancer"])
-    def test_text_stands_out(self, scheme, name, visit, request):
+    def test_contrast_of_text(self, scheme, name, visit, request):
         page = visit(request.getfixturevalue(name), color_scheme=scheme)
         ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
         brightness = np.mean([int(part) for part in re.findall(r"\d+", ground)[:3]])
@@ -174,21 +174,21 @@ class TestPage:
     @pytest.mark.parametrize(
         ("look", "options"), [("light", {}), ("dark", {"color_scheme": "dark"}), ("phone", {"viewport": PHONE})]
     )
-    def test_pictures_to_look_at(self, look, options, diabetes, visit):
+    def test_screenshots(self, look, options, diabetes, visit):
         SCREENSHOTS.mkdir(parents=True, exist_ok=True)
         target = SCREENSHOTS / f"report-{look}.png"
         visit(diabetes, **options).screenshot(path=target, full_page=True)
         assert target.read_bytes().startswith(b"\x89PNG")
         assert target.stat().st_size > 50_000
 
-    def test_needs_no_script(self, cancer, visit):
+    def test_works_without_javascript(self, cancer, visit):
         page = visit(cancer, java_script_enabled=False)
         assert not page.locator("#what-if-panel").is_visible()
         assert "This section needs JavaScript." in page.locator("#what-if").inner_text()
         assert page.locator("figure svg").first.is_visible()
         assert number(cancer.tried[0].metrics[0].value) in page.locator("#metrics").inner_text()
 
-    def test_on_paper(self, diabetes, visit):
+    def test_print_layout(self, diabetes, visit):
         page = visit(diabetes, color_scheme="dark", viewport={"width": 720, "height": 1000})
         page.emulate_media(media="print")
         assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
@@ -233,8 +233,8 @@ CONTRASTS = """() => {
 
 
 @pytest.mark.slow
-class TestStrangers:
-    def test_names_are_text(self, hostile, visit):
+class TestUntrustedNames:
+    def test_names_are_escaped(self, hostile, visit):
         page = visit(hostile)
         assert page.evaluate("window.hacked") is None
         assert page.locator("script").count() == page.locator("head > script").count() == 1  # that of the panel
@@ -247,7 +247,7 @@ class TestStrangers:
         shown = " ".join(page.locator("#importances text").all_text_contents())
         assert "window.hacked" in shown
 
-    def test_nothing_runs_that_came_in(self, cancer, tmp_path, browser):
+    def test_policy_blocks_injected_code(self, cancer, tmp_path, browser):
         """Even if a name were markup: the page's own policy refuses scripts, pictures and requests."""
         page = to_html(cancer).replace(
             "</h1>", "<script>window.hacked = 1</script><img src=x onerror='window.hacked = 1'></h1>"
@@ -297,7 +297,7 @@ class Outline(HTMLParser):
 @pytest.mark.slow
 class TestFile:
     @pytest.mark.parametrize("name", ALL)
-    def test_is_whole_and_refers_to_nothing(self, name, request):
+    def test_is_valid_and_self_contained(self, name, request):
         page = page_of(request.getfixturevalue(name))
         outline = Outline()
         outline.feed(page)
@@ -315,7 +315,7 @@ class TestFile:
     def test_size(self, name, request):
         assert len(page_of(request.getfixturevalue(name)).encode()) < 1_000_000
 
-    def test_is_replaced_at_once(self, iris, tmp_path, monkeypatch):
+    def test_is_replaced_atomically(self, iris, tmp_path, monkeypatch):
         first, iris = replace(iris, model=None), replace(iris, model=None, title="later")
         write(first, tmp_path / "report.html")
         before = (tmp_path / "report.html").read_text()

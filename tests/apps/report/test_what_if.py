@@ -117,7 +117,7 @@ def first_row(findings, X):
     return X.iloc[[int(np.flatnonzero(np.isin(X["area"], findings.test.sample[0, 0]))[0])]]
 
 
-def test_a_row_as_it_is_and_changed(regression, visit):
+def test_unchanged_and_changed_row(regression, visit):
     findings, X = regression
     page = visit(findings)
     panel = page.locator("#what-if-panel")

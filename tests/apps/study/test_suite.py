@@ -100,7 +100,7 @@ class TestOurs:
 
 
 class TestProcesses:
-    def test_all_items_are_done_each_on_own_cores(self):
+    def test_every_process_has_its_own_cores(self):
         cores = sorted(os.sched_getaffinity(0))
         n = min(2, len(cores))
 
@@ -114,7 +114,7 @@ class TestProcesses:
         assert all(len(own) == 1 and set(own) <= set(cores) for _, _, own in found)
         assert sorted(os.sched_getaffinity(0)) == cores
 
-    def test_a_crash_loses_one_item(self, capsys):
+    def test_crash_loses_one_item(self, capsys):
         def work(item):
             yield item
             if item == 1:
