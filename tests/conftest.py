@@ -54,7 +54,7 @@ def regression():
 
 @pytest.fixture
 def drawn():
-    """Every picture that a test makes can be drawn; no setting has changed, and all are closed."""
+    """Draw and close every figure of a test, and check that no setting of Matplotlib has changed."""
     import matplotlib as mpl
     import matplotlib.pyplot as plt
 

@@ -1,4 +1,4 @@
-"""Many threads with one model, training beside predicting, and processes that are forked."""
+"""Thread safety, forked processes and CPU quotas."""
 
 import multiprocessing as mp
 import subprocess

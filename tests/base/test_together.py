@@ -1,4 +1,4 @@
-"""Numbers that depend on all rows are the same, bit for bit, however the rows are divided over processes."""
+"""Statistics of all rows are bitwise equal for any partition of the rows among processes."""
 
 import pickle
 from operator import add

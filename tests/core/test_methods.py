@@ -1,4 +1,4 @@
-"""Methods as objects and by name: what they are, where their settings go, and what fit makes of "auto"."""
+"""Methods as objects and by name, their parameters, and the values that replace "auto"."""
 
 import pickle
 

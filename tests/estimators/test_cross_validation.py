@@ -1,4 +1,4 @@
-"""Cross-validation: each fold is the fit of its rows, and nothing of the test rows reaches training."""
+"""Cross-validation: each fold equals the fit of its rows, without leakage from the test rows."""
 
 import dask.array as da
 import numpy as np

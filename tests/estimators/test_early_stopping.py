@@ -17,9 +17,9 @@ def test_validation_rows_do_not_affect_the_trees():
     y = X["x"] + rng.normal(size=300)
     model = AGBMRegressor(max_iter=5, max_bins=16, early_stopping=False).fit(X, y)
     other = pd.DataFrame({"x": 1000 * rng.normal(size=300), "kind": ["q"] * 300})
-    watched = AGBMRegressor(max_iter=5, max_bins=16, early_stopping=False).fit(X, y, X_val=other, y_val=-100 * y)
-    assert np.array_equal(model.predict(X), watched.predict(X))
-    assert np.array_equal(model.model_.folded.nodes["threshold"], watched.model_.folded.nodes["threshold"])
+    other_model = AGBMRegressor(max_iter=5, max_bins=16, early_stopping=False).fit(X, y, X_val=other, y_val=-100 * y)
+    assert np.array_equal(model.predict(X), other_model.predict(X))
+    assert np.array_equal(model.model_.folded.nodes["threshold"], other_model.model_.folded.nodes["threshold"])
 
 
 def test_validation_split_is_stratified():
@@ -51,10 +51,10 @@ def test_early_stopping_modes(binary):
     assert np.isfinite(AGBMClassifier(max_iter=3).fit(X, y).history_["validation_loss"]).all()
     auto = AGBMClassifier(n_members=1, max_iter=3, max_depth=1).fit(np.tile(X, (20, 1)), np.tile(y, 20))
     assert np.isfinite(auto.history_["validation_loss"]).all()
-    watched = AGBMClassifier(max_iter=300, learning_rate=0.5, early_stopping=False).fit(
+    other_model = AGBMClassifier(max_iter=300, learning_rate=0.5, early_stopping=False).fit(
         X, y, X_val=X[:50], y_val=y[:50]
     )
-    assert watched.best_iteration_ == watched.n_iter_ == 300
+    assert other_model.best_iteration_ == other_model.n_iter_ == 300
     stopped = AGBMClassifier(
         max_iter=300,
         learning_rate=0.5,

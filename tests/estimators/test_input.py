@@ -1,4 +1,4 @@
-"""Input: what is accepted, and the errors of what is not."""
+"""Accepted input, and errors for invalid input."""
 
 import numpy as np
 import pandas as pd
@@ -38,16 +38,16 @@ class TestAcceptedInput:
 
     def test_nullable_and_strided_arrays(self, regression):
         X, y = regression
-        holes = X.copy()
-        holes[::7, 3] = np.nan
-        expected = AGBMRegressor(max_iter=5).fit(holes, y).predict(holes)
+        missing = X.copy()
+        missing[::7, 3] = np.nan
+        expected = AGBMRegressor(max_iter=5).fit(missing, y).predict(missing)
         packed = np.zeros(len(X), dtype=[("flag", "i1"), ("x", "f8", X.shape[1])])
-        packed["x"] = holes
+        packed["x"] = missing
         for table in (
-            pd.DataFrame(holes).astype("Float64"),
-            np.asfortranarray(holes),
+            pd.DataFrame(missing).astype("Float64"),
+            np.asfortranarray(missing),
             packed["x"],
-            np.repeat(holes, 2, axis=1)[:, ::2],
+            np.repeat(missing, 2, axis=1)[:, ::2],
         ):
             model = AGBMRegressor(max_iter=5).fit(table, y)
             assert np.array_equal(model.predict(table), expected)

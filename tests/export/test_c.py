@@ -1,4 +1,4 @@
-"""Models in C: compiled by gcc and clang, they predict the same bits."""
+"""Models in C, compiled by gcc and clang: bitwise equal predictions."""
 
 import ctypes
 import re

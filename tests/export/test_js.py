@@ -1,4 +1,4 @@
-"""Models in JavaScript, run by node or a browser: they predict the same bits, and explain their predictions."""
+"""Models in JavaScript, run by node or a browser: bitwise equal predictions, and contributions."""
 
 import shutil
 from functools import partial

@@ -1,4 +1,4 @@
-"""Trees as text, DOT and pictures: what is printed must lead to the model's own predictions."""
+"""Trees as text, DOT and plots, which must lead to the predictions of the model."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""What all exports share: what they refuse, what they need, and what the view of a model says."""
+"""The view of a model that all exports share, and the errors that they share."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Constraints by names of columns: the same model as by positions, wherever rows are."""
+"""Constraints by column names, which equal constraints by positions."""
 
 import numpy as np
 import pandas as pd

@@ -1,4 +1,4 @@
-"""What a model must not depend on: the units of the labels, where their zero is, how small they are."""
+"""Invariance to the unit, the zero and the magnitude of the labels, and to the order of classes."""
 
 import numpy as np
 import pandas as pd
@@ -203,7 +203,7 @@ class TestDates:
     )
 
     @pytest.mark.parametrize("y", KINDS, ids=lambda y: str(y.dtype))
-    def test_raise(self, y):
+    def test_dates_as_labels_raise(self, y):
         X = np.random.default_rng(0).normal(size=(100, 2))
         with pytest.raises(ValueError, match=r"^y has dates or times"):
             AGBMRegressor().fit(X, y)

@@ -1,4 +1,4 @@
-"""More than two classes, and more than one label a row."""
+"""More than two classes, and several labels per row."""
 
 import numpy as np
 import pandas as pd

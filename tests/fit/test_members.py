@@ -1,4 +1,4 @@
-"""Models of several members: what they are, that they have the same bits everywhere, and where they are kept."""
+"""Models of several members: their definition, reproducibility and files."""
 
 import numpy as np
 import pytest

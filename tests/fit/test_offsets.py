@@ -1,4 +1,4 @@
-"""Offsets: raw scores that rows start from. They give the models that other formulations of the same problem give."""
+"""Offsets of the raw score, which give the same models as equivalent formulations of the problem."""
 
 from itertools import pairwise
 

@@ -1,4 +1,4 @@
-"""Progress: what is shown in terminals, notebooks and files, how often, and what is left behind."""
+"""Progress in terminals, notebooks and files."""
 
 import io
 import os

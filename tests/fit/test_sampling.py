@@ -1,4 +1,4 @@
-"""Rows and features drawn at random, and learners left out."""
+"""Row and column sampling, and dropout."""
 
 import numpy as np
 import pytest

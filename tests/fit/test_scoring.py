@@ -1,4 +1,4 @@
-"""Metrics during training, rows that are watched, and the weights of validation rows."""
+"""Metrics during training, further evaluation sets (`watch`), and the weights of validation rows."""
 
 import numpy as np
 import pandas as pd

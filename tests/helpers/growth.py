@@ -16,13 +16,13 @@ def random_matrix(rng, n_rows, n_features, kinds="mixed"):
     for _ in range(n_features):
         kind = kinds
         if kinds == "mixed":
-            kind = rng.choice(["continuous", "few", "constant", "holes", "missing", "infinite"])
+            kind = rng.choice(["continuous", "few", "constant", "missing and few", "missing", "infinite"])
         column = rng.normal(size=n_rows)
         if kind == "few":
             column = rng.integers(0, 4, size=n_rows).astype(float)
         elif kind == "constant":
             column = np.full(n_rows, 2.5)
-        elif kind == "holes":
+        elif kind == "missing and few":
             column = np.where(rng.random(n_rows) < 0.4, np.nan, rng.integers(0, 6, size=n_rows))
         elif kind == "missing":
             column = np.full(n_rows, np.nan)

@@ -1,4 +1,4 @@
-"""Findings for reports, and what is read from their pages."""
+"""Findings for the tests of reports, and functions that read the pages."""
 
 import re
 from dataclasses import replace
@@ -21,7 +21,7 @@ from agbm._apps.report.markup import element
 from agbm._apps.study.evaluation import Metric, Tried
 from agbm._apps.study.tasks import task_of
 
-# Whoever reads one of these as markup runs it, or leaves the text that it is in.
+# Names that run code, or end the surrounding text, if they are not escaped.
 HOSTILE = [
     "</script ><script>window.hacked = 1</script>",
     '"><img src=x onerror="window.hacked = 1">',

@@ -1,4 +1,4 @@
-"""The estimators among those of scikit-learn."""
+"""The estimators within scikit-learn: pipelines, searches, inspection, copies and metadata routing."""
 
 import pickle
 

@@ -1,4 +1,4 @@
-"""Fingerprints, differences of models, and verification: what is changed is found, and named."""
+"""Fingerprints, differences of models, and verification, which names what has changed."""
 
 import json
 from dataclasses import replace

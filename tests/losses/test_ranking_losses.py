@@ -1,4 +1,4 @@
-"""The losses and metrics of rankings against slow twins, and for the edges of what queries can be."""
+"""The losses and metrics of rankings against slow twins, and edge cases of queries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Losses of labels that are probabilities: against the twin, and with the bits of classes where these are certain."""
+"""Losses of labels that are probabilities, against the NumPy twin and the losses of classes."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Settings of other libraries, and what becomes of them."""
+"""Conversion of the parameters of other libraries."""
 
 import importlib
 import pickle
@@ -32,7 +32,7 @@ CLASSES = {
     "hist_gradient_boosting": "log_loss",
 }
 
-# A value of another library for each parameter of ours that one of them sets, and what becomes of it.
+# A value of another library for each parameter of agbm that is converted, and its result.
 VALUES = {
     "max_iter": (7, 7),
     "learning_rate": (0.2, 0.2),

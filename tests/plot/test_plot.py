@@ -1,4 +1,4 @@
-"""Pictures: what is drawn must be what the model says, for people who see no colours as well."""
+"""Plots show the values of the model, and can be read without colours."""
 
 import re
 import sys

@@ -1,4 +1,4 @@
-"""Plots of uncertainty: the numbers that are drawn are those of an independent computation."""
+"""Plots of uncertainty, against an independent computation."""
 
 import matplotlib as mpl
 import numpy as np

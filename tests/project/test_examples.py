@@ -1,4 +1,4 @@
-"""The example scripts, run as a reader would run them, and whether what they print is true."""
+"""The example scripts, and whether their output is correct."""
 
 import re
 import runpy
@@ -144,7 +144,7 @@ def test_more_rows_than_memory(run):
 
 
 def test_on_a_cluster():
-    """In a process of its own: a cluster leaves threads behind."""
+    """In a process of its own: a cluster leaves threads running."""
     text = subprocess.run(
         [sys.executable, "-W", "error", EXAMPLES / "on_a_cluster.py"],
         capture_output=True, text=True, check=True, timeout=120,
@@ -215,7 +215,7 @@ def test_mlflow_tracking(run, tmp_path, monkeypatch):
         assert [point.value for point in curve] == model.history_[name].tolist()
     assert client.get_run(run_id).data.params["learning_rate"] == "0.05"
     assert numbers(r"at iteration (\d+)", text) == model.best_iteration_ == numbers(r"kept iteration (\d+)", text)
-    # Who looks on changes nothing.
+    # Logging does not change the model.
     X, X_val, y, y_val = train_test_split(*load_breast_cancer(return_X_y=True), random_state=0)
     alone = agbm.AGBMClassifier(max_iter=60, learning_rate=0.05, early_stopping=True).fit(
         X, y, X_val=X_val, y_val=y_val

@@ -1,4 +1,4 @@
-"""What importing costs, and that the stub of the native module tells the truth."""
+"""The cost of imports, the stub of the native module, and the examples of docstrings."""
 
 import ast
 import doctest

@@ -1,4 +1,4 @@
-"""The files around the code agree with each other: versions, workflows, hooks, links."""
+"""Consistency of the project's files: versions, workflows, hooks, links, lists of tests."""
 
 import re
 import tomllib

@@ -1,4 +1,4 @@
-"""The leaves that rows reach are those of a plain walk, whatever the layout of the rows and the number of threads."""
+"""Leaf indices equal those of a plain walk, for any layout of the rows and number of threads."""
 
 import lightgbm
 import numpy as np

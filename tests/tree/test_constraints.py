@@ -57,16 +57,16 @@ class TestMonotone:
     @given(
         seed=st.integers(0, 2**32 - 1),
         method=st.sampled_from(METHODS),
-        holes=st.sampled_from([0.0, 0.3]),
+        missing=st.sampled_from([0.0, 0.3]),
         second_order=st.booleans(),
         subsample=st.sampled_from([0.5, 1.0]),
         dropout=st.sampled_from([0.0, 0.3]),
         momentum=st.sampled_from([0.1, "fading"]),
     )
-    def test_probabilities(self, seed, method, holes, second_order, subsample, dropout, momentum):
+    def test_probabilities(self, seed, method, missing, second_order, subsample, dropout, momentum):
         X, y = noisy(seed, 200)
         complete = X.copy()
-        X[np.random.default_rng(seed).random(X.shape) < holes] = np.nan
+        X[np.random.default_rng(seed).random(X.shape) < missing] = np.nan
         model = AGBMClassifier(
             method=made(method, momentum=momentum, second_order=second_order, dropout=dropout),
             monotonic_cst=[1, 0, -1],

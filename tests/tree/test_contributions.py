@@ -173,7 +173,7 @@ def exact(forest, n_features, x):
 def test_long_paths_are_exact(n_levels, n_features):
     random = np.random.default_rng(n_features)
     forest = chain(n_levels, n_features, random)
-    # Most rows that go on make the deep leaves matter, and a value of 1e3 there shows what is lost on the way.
+    # Most rows reach the deep leaves, so that a value of 1e3 there shows a loss of precision along the path.
     forest["count"][1::2] = 1
     forest["value"][-5:] *= 1e3
     X = np.where(random.random((1, n_features)) < 0.9, 1.0, -1.0)

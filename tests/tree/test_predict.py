@@ -1,4 +1,4 @@
-"""Forests predict what a plain walk predicts, to the last bit, however many rows, whatever their layout."""
+"""Predictions of forests equal those of a plain walk, bit for bit, for any number and layout of rows."""
 
 import pickle
 from concurrent.futures import ThreadPoolExecutor

@@ -17,7 +17,7 @@ from tree_twin import Grower, Rules
 
 @given(seed=st.integers(0, 2**32 - 1), n_features=st.integers(1, 60), share=st.floats(0.0, 0.4), missing=st.booleans())
 def test_sparse_shared_columns_give_the_same_trees(seed, n_features, share, missing):
-    """One-hot columns, columns with several values on both sides of zero, stored zeros, and rows that are watched."""
+    """One-hot columns, columns with several values on both sides of zero, stored zeros, and rows for validation."""
     rng = np.random.default_rng(seed)
     X = np.where(rng.random((300, n_features)) < share, rng.integers(-2, 3, size=(300, n_features)), 0).astype(float)
     hot = rng.integers(0, 2 * n_features, size=300)

@@ -1,4 +1,4 @@
-"""Columns of offsets and exposures on the command line: no features, remembered, used wherever a model predicts."""
+"""Columns of offsets and exposures on the command line: remembered by the model and used for predictions."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Tables in files: every format gives the same table, types follow all rows, errors name the file."""
+"""Tables in files of every format."""
 
 import gzip
 import os
@@ -212,7 +212,7 @@ def test_a_failure_leaves_the_old_file(tmp_path):
 
 
 def test_devices_are_not_replaced(tmp_path):
-    """As /dev/null would be, for whoever may write to its folder."""
+    """As /dev/null would be for a user with write permission to its folder."""
     pipe = tmp_path / "pipe.csv"
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)

@@ -1,4 +1,4 @@
-"""Columns that identify rows are left out, by a rule that is shown, unless options keep them."""
+"""Identifier columns are dropped, and reported, unless options keep them."""
 
 import json
 import re

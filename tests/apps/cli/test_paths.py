@@ -1,4 +1,4 @@
-"""Files that commands write: never over what they read, checked before any work, and no trained model is lost."""
+"""Output files of commands: inputs are never overwritten, paths are checked first, and no trained model is lost."""
 
 import errno
 import json

@@ -1,4 +1,4 @@
-"""Forms of tables: texts for missing values, decimal marks, encodings, folders, standard input; models keep them."""
+"""Formats of tables: missing values, decimal marks, encodings, folders and standard input; models remember them."""
 
 import errno
 import gc

@@ -1,4 +1,4 @@
-"""The start of a command: --help and --version without heavy imports, and something to be seen at once."""
+"""The start of a command: --help and --version without heavy imports, and immediate output."""
 
 import io
 import os

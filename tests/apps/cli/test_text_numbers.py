@@ -1,4 +1,4 @@
-"""Columns of numbers with a few cells of text: noticed, said, and read as numbers where that is asked for."""
+"""Numeric columns with a few cells of text: reported, and read as numbers on request."""
 
 import json
 import re

@@ -69,7 +69,7 @@ def frame():
 
 @pytest.fixture(scope="session")
 def hostile():
-    """Names of all kinds that strangers choose."""
+    """Names that run code if they are not escaped."""
     rng = np.random.default_rng(0)
     X = pd.DataFrame(rng.normal(size=(200, 4)), columns=HOSTILE[:4])
     X[HOSTILE[4]] = rng.choice(HOSTILE[:2], 200)

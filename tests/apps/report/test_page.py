@@ -200,7 +200,7 @@ class TestPage:
         assert page.pdf().startswith(b"%PDF")
 
 
-# Every element with text of its own, and the contrast of the text with what is behind it, by WCAG's formula.
+# Every element with text of its own, and its contrast with the background, by WCAG's formula.
 CONTRASTS = """() => {
   const parse = (text) => {
     const parts = text.match(/[\\d.]+(e-?\\d+)?/g).map(Number);
@@ -211,7 +211,7 @@ CONTRASTS = """() => {
     const [r, g, b] = rgb.map((part) => (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4));
     return 0.2126 * r + 0.7152 * g + 0.0722 * b;
   };
-  const behind = (element) => {
+  const background = (element) => {
     for (let e = element; e; e = e.parentElement) {
       const { rgb, alpha } = parse(getComputedStyle(e).backgroundColor);
       if (alpha > 0.99) return rgb;
@@ -224,7 +224,7 @@ CONTRASTS = """() => {
     if (!own || !element.checkVisibility()) continue;
     const style = getComputedStyle(element);
     const ink = light(parse(element instanceof SVGElement ? style.fill : style.color).rgb);
-    const ground = light(behind(element));
+    const ground = light(background(element));
     const contrast = (Math.max(ink, ground) + 0.05) / (Math.min(ink, ground) + 0.05);
     found.push([element.textContent.slice(0, 40), contrast]);
   }
@@ -248,7 +248,7 @@ class TestUntrustedNames:
         assert "window.hacked" in shown
 
     def test_policy_blocks_injected_code(self, cancer, tmp_path, browser):
-        """Even if a name were markup: the page's own policy refuses scripts, pictures and requests."""
+        """Even if a name were markup: the content security policy of the page refuses scripts, images and requests."""
         page = to_html(cancer).replace(
             "</h1>", "<script>window.hacked = 1</script><img src=x onerror='window.hacked = 1'></h1>"
         )

@@ -1,4 +1,4 @@
-"""The what-if panel of a report: what it shows is what the model predicts, whatever is changed."""
+"""The what-if panel of a report, which shows the predictions of the model for changed rows."""
 
 import re
 from dataclasses import replace

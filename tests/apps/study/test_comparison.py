@@ -1,4 +1,4 @@
-"""Contenders get the same rows and the same evaluation, and their predictions are those of their libraries."""
+"""Comparison with other libraries: the same rows and metrics, and the predictions of each library."""
 
 import subprocess
 import sys
