@@ -158,7 +158,7 @@ def attributed(scale):
 
 
 def wrapped(number):
-    """Looks like the function of NumPy, and is another one."""
+    """Has the name of the NumPy function, but is another one."""
 
     @functools.wraps(np.where)
     def where(*args):
@@ -367,7 +367,7 @@ def run(folder, scale=1.0, above="", seed="0"):
 
 @pytest.mark.slow
 def test_fingerprints_agree_across_processes(tmp_path):
-    """Whatever their hashes, their folders and the lines of their functions, and read from source or from bytecode."""
+    """For any hash seed, folder and line numbers, from source or from bytecode."""
     here, there = tmp_path / "here", tmp_path / "there"
     here.mkdir()
     there.mkdir()
@@ -380,7 +380,7 @@ def test_fingerprints_agree_across_processes(tmp_path):
 
 
 class TestResuming:
-    """Where a run must not be continued with other objects."""
+    """Runs cannot be resumed with other objects."""
 
     def test_checkpoint_of_another_loss(self, regression, tmp_path):
         X, y = regression

@@ -129,7 +129,7 @@ def test_concurrent_predictions_of_a_classifier(tmp_path):
 
 
 def test_more_threads_than_cores_on_a_busy_machine():
-    """Helpers that the system does not let run are not waited for."""
+    """Threads that the system does not schedule are not waited for."""
     X, y = make_regression(20_000, 8, noise=5.0, random_state=0)
     expected = AGBMRegressor(max_iter=5, n_jobs=1).fit(X, y).predict(X)
     busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(4)]

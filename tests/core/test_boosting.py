@@ -79,7 +79,7 @@ def test_gbm_is_algorithm_1(loss, learner):
     ids=["gbm", "fading", "vagbm", "agbm"],
 )
 def test_paused_runs_keep_no_residuals(steps):
-    """A model may have many members, and all of them but one wait."""
+    """Of a model with many members, all but one are paused."""
     residuals = []
 
     class Fitter(VectorFitter):

@@ -38,7 +38,7 @@ def test_name_equals_object_with_defaults(name, regression):
 
 @pytest.mark.parametrize("name", ["gbm", "vagbm", "agbm"])
 def test_names_of_the_paper_are_its_algorithms(name, regression):
-    """Written down a second time, for linear learners: gradient steps, two learners per iteration, full correction."""
+    """Against linear learners by hand: gradient steps, two learners per iteration, full correction."""
     X, y = regression
     X, y = X[:100, :3], (y[:100] - 150.0) / 100.0
 

@@ -82,5 +82,5 @@ class AnEnsemble(list):
 
 
 def test_means_do_not_depend_on_the_version_of_python():
-    """From 3.12 on, sum() carries what rounding has lost."""
+    """From 3.12 on, sum() compensates rounding errors."""
     assert mean_of([1e16, 1.0, 1.0, -1e16]) == 0.0

@@ -12,7 +12,7 @@ from agbm.losses import Huber
 class TestDefaults:
     @pytest.mark.parametrize("n_features", [2, 3])
     def test_learns_interactions_of_few_features(self, n_features):
-        """Also where a node may be split on some of them only: here none says anything without the others."""
+        """Also if each node sees only some of them: here no feature is predictive without the others."""
         X = np.random.default_rng(0).normal(size=(3000, n_features))
         y = np.prod(np.sign(X), axis=1)
         assert AGBMRegressor(max_depth=None, max_leaf_nodes=31).fit(X[:2000], y[:2000]).score(X[2000:], y[2000:]) > 0.9
@@ -80,7 +80,7 @@ class TestAutomaticTreeSizes:
         np.testing.assert_array_equal(weighted.predict(X), by_hand.predict(X))
 
     def test_float_weights_do_not_change_tree_sizes(self, binary):
-        """Whatever part of them is held out; so do weights of classes."""
+        """Also with held-out rows, and with class weights."""
         rng = np.random.default_rng(0)
         X = rng.normal(size=(9000, 3))
         y = X[:, 0] * X[:, 1] + X[:, 2]

@@ -11,7 +11,7 @@ from agbm.methods import Fading
 
 
 def test_validation_rows_do_not_affect_the_trees():
-    """Not their numbers, nor their labels, nor their categories."""
+    """Neither their features, nor their labels, nor their categories."""
     rng = np.random.default_rng(0)
     X = pd.DataFrame({"x": rng.normal(size=300), "kind": rng.integers(0, 5, size=300).astype(str)})
     y = X["x"] + rng.normal(size=300)

@@ -42,7 +42,7 @@ class TestInit:
         )
 
     def test_init_receives_the_original_data(self):
-        """Names of columns reach it; warnings are errors here."""
+        """Including the column names: without them scikit-learn would warn, and warnings are errors here."""
         X, y = load_diabetes(return_X_y=True, as_frame=True)
         start = LinearRegression().fit(X, y)
         model = AGBMRegressor(init=start, max_iter=5, early_stopping=True, random_state=0).fit(X, y)

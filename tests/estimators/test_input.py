@@ -241,7 +241,7 @@ class TestErrors:
     @pytest.mark.slow
     @methods
     def test_constant_targets_are_fitted(self, method):
-        """No error, as in scikit-learn's own regressors: there is nothing to learn but the constant."""
+        """Constant targets are no error, as in scikit-learn's own regressors."""
         X = np.arange(100.0)[:, np.newaxis]
         for value in (0.0, 7.5, -1e9):
             # Halves, which mix a constant with itself exactly.

@@ -62,7 +62,7 @@ class TestLosses:
 
     @methods
     def test_huber_with_a_small_delta(self, method):
-        """Hardly any curvature is no reason not to split."""
+        """Nodes with small hessians can be split."""
         rng = np.random.default_rng(0)
         X = rng.normal(size=(2000, 3))
         y = 1e5 * (X[:, 0] + 0.1 * rng.normal(size=2000))

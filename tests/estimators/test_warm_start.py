@@ -102,7 +102,7 @@ class TestWarmStart:
 
 
 def test_resumed_runs_keep_the_validation_split(tmp_path):
-    """Not where rows were held out before and are not now, or the other way round."""
+    """Resuming raises if only one of the two fits holds out rows."""
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(300, 2)), rng.normal(size=300)
     given = {"X_val": X[:50], "y_val": y[:50]}

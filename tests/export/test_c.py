@@ -113,7 +113,7 @@ def test_codes_of_categories(library):
 
 
 def test_texts_are_escaped(library):
-    """Names that are code, comments or trigraphs are neither, and are found as categories."""
+    """Names that look like code, comments or trigraphs are escaped, and work as categories."""
     found = library["hostile"]
     fitted = found.fitted
     known = fitted.model_.categories[0]
@@ -156,7 +156,7 @@ def test_other_compiler_flags(tmp_path):
 
 
 def test_contraction_raises(tmp_path):
-    """Or the comparison of bits above would show less than it seems to."""
+    """Otherwise the comparison of bits above would not cover it."""
     if compiler("gcc") is None:
         pytest.skip("gcc is not installed")
     text = re.sub(r"#pragma GCC .*", "", to_c(model("poisson")))

@@ -66,7 +66,7 @@ def assert_equal(found, fitted, X):
 
 @pytest.fixture(scope="module")
 def results(run):
-    """What all models return, by name; in one process, since to start one takes longer."""
+    """The results of all models, by name, from one process."""
     return dict(zip(NAMES, run_js(run, encoded(map(case, NAMES))), strict=True))
 
 
@@ -147,7 +147,7 @@ def test_codes_of_categories(run):
 
 
 def test_texts_are_escaped(run):
-    """Names that are code, comments or ends of scripts are none of these, and are found as categories."""
+    """Names that look like code, comments or ends of scripts are escaped, and work as categories."""
     fitted = hostile_model()
     source = to_js(fitted, contributions=True)
     assert source.isascii()

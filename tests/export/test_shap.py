@@ -129,7 +129,7 @@ def test_categories():
 
 
 def test_shap_refuses_the_estimator_itself():
-    """If this fails, shap has learned to accept any estimator: docs/explain.md says that it does not."""
+    """If this fails, shap accepts any estimator now, and docs/explain.md must be changed."""
     model = MODELS["regression"]()
     with pytest.raises(Exception, match="Model type not yet supported by TreeExplainer"):
         shap.TreeExplainer(model)

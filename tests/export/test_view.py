@@ -61,7 +61,7 @@ def test_missing_library_raises(monkeypatch, name, module, extra):
 
 
 def value_at(tree, row):
-    """What a tree adds for a row of numbers: the questions once more, one by one."""
+    """The value of a tree for a row, split by split."""
     node = 0
     while tree.feature[node] >= 0:
         x = row[tree.feature[node]]
@@ -86,7 +86,7 @@ def test_splits_lead_to_the_scores(name):
 
 
 def test_models_cover_the_hard_cases():
-    """Or the tests of the formats would show less than they seem to."""
+    """Otherwise the tests of the formats would not cover them."""
     trees = [tree for name in MAKE_ALL for tree in view(model(name)).trees]
     questions = [(tree, node) for tree in trees for node in np.flatnonzero(tree.inner)]
     assert any(len(members) and max(members) > 64 for tree in trees for members in tree.members.values())

@@ -66,7 +66,7 @@ class TestUnit:
     @pytest.mark.parametrize("unit", [2.0**-40, 2.0**30])
     @pytest.mark.parametrize("loss", OF_NUMBERS)
     def test_labels_that_are_mostly_equal(self, loss, unit):
-        """The distance of most rows is zero at first, and says nothing of the unit."""
+        """The residual of most rows is zero at first, and does not reveal the unit."""
         X, y = rows()
         y = np.where(y > 2.5, y, 0.0)
         assert np.mean(y == 0.0) > 0.6

@@ -73,7 +73,7 @@ class TestClasses:
         assert model.feature_importances_.sum() == pytest.approx(1.0)
 
     def test_a_third_class_without_rows(self):
-        """The softmax of two scores is the logistic function: a third class without rows near must change little."""
+        """The softmax of two scores is the logistic function: a distant third class must change little."""
         rng = np.random.default_rng(0)
         X = rng.normal(size=(2000, 3))
         y = (X[:, 0] + rng.normal(size=2000) > 0).astype(int)

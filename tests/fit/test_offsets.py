@@ -153,7 +153,7 @@ class TestRows:
             assert model.history_[f"{name}_neg_mean_poisson_deviance"][at] == pytest.approx(-found)
 
     def test_held_out_rows_keep_their_own(self, classes):
-        """If offsets and rows were mixed up, the loss at the start would differ."""
+        """If offsets were assigned to other rows, the initial loss would differ."""
         X, y, _ = classes
         model = AGBMClassifier(max_iter=3, n_members=1, early_stopping=True, init="zero")
         model.fit(X, y, offset=20.0 * (y - 0.5))

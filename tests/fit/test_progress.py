@@ -45,7 +45,7 @@ class Terminal(io.StringIO):
 
 
 def lines_of(text):
-    """The lines of a terminal, without what is not text."""
+    """The lines of a terminal, without control characters."""
     return re.split(r"[\r\n]+", re.sub(r"\x1b\[[?\d;]*[A-Za-z]", "", text))
 
 
@@ -213,7 +213,7 @@ def test_bar_after_early_stopping(monkeypatch):
 
 
 def test_counted_items_never_stop_early():
-    """An interrupt may end it, which is said elsewhere."""
+    """An interrupt may end it, which is reported elsewhere."""
     stream = io.StringIO()
     with counting("compare", stream) as update:
         update(1, 3)

@@ -150,7 +150,7 @@ class TestFeatures:
         assert len(set().union(*used)) == 10, "every tree has others"
 
     def test_a_node_uses_one_of_its_features(self):
-        """Ten copies of one feature: with a tenth of them a node, each copy is chosen about as often."""
+        """Ten copies of one feature: with a tenth of them per node, each copy is chosen about equally often."""
         rng = np.random.default_rng(0)
         X = np.repeat(rng.normal(size=(2000, 1)), 10, axis=1)
         y = np.sin(3 * X[:, 0])

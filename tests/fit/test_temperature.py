@@ -168,7 +168,7 @@ def scaled():
 
 
 class TestPredictionsAndExports:
-    """Everything that reads a model has the factor."""
+    """Everything that reads a model uses the factor."""
 
     def test_files(self, scaled, tmp_path):
         X, model = scaled

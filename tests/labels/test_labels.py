@@ -62,7 +62,7 @@ TEXTS = {
 
 @pytest.mark.parametrize("name", TEXTS)
 def test_text_is_not_a_number(name):
-    """Neither in y nor beside it, even if it could be converted."""
+    """Neither y, nor y_val, nor weights may be text, even if it could be converted."""
     X, y, text = np.random.default_rng(0).normal(size=(100, 2)), np.arange(100.0), TEXTS[name]
     first, row = next((value, i) for i, value in enumerate(text) if isinstance(value, str))
     said = f"has text, such as {str(first)!r} in row {row}; convert it to numbers"

@@ -379,7 +379,7 @@ def test_same_settings_similar_loss():
 
 
 class TestForeignNames:
-    """Names of other libraries where ours are expected: errors that say what to use."""
+    """Errors for names of other libraries, which suggest the names of agbm."""
 
     @pytest.mark.parametrize(
         ("given", "message"),
@@ -445,7 +445,7 @@ class TestForeignNames:
 
     @pytest.mark.parametrize("library", NAMES)
     def test_every_objective_has_a_loss(self, library):
-        """Those of other libraries that are not ours as well."""
+        """Names of other libraries that agbm does not have."""
         for name in LIBRARIES[library].objectives:
             found = of_loss(name)
             if found is None:

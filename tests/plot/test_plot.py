@@ -58,7 +58,7 @@ def iris():
 
 @pytest.fixture(scope="module")
 def houses():
-    """A table with everything, and a model of it."""
+    """A table with columns of all kinds, and a model of it."""
     rng = np.random.default_rng(0)
     X = pd.DataFrame(
         {

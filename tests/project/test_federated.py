@@ -130,7 +130,7 @@ def sent_by(replies):
 
 
 def test_the_aggregator_sees_masked_numbers_only(example, sums, monkeypatch, tmp_path):
-    """Whatever depends on the rows of one party looks random, alone and with that of all others but one."""
+    """Messages about the rows of one party look random, alone and summed with those of all others but one."""
     hidden, hide = [], sums.Masks.hide
     monkeypatch.setattr(sums.Masks, "hide", lambda self, value: hidden.append(value) or hide(self, value))
     X = table()

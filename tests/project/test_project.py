@@ -144,7 +144,7 @@ def test_names_in_pages_exist():
 
 
 def test_make_help_describes_all_targets():
-    """Besides the parts of others."""
+    """Except those that are parts of other targets."""
     targets = re.search(r"^\.PHONY:((?:.+\\\n)*.+)", makefile(), re.MULTILINE)[1].replace("\\", "").split()
     described = re.findall(r"^([a-z-]+):.*## \w", makefile(), re.MULTILINE)
     assert {name for name in targets if not name.startswith("sanitize-")} == set(described)

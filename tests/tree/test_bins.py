@@ -41,7 +41,7 @@ def test_codes_equal_searchsorted(seed, n_rows, max_bins, dtype, order):
 
 
 def hard_column(rng, n_rows):
-    """Values that are hard on sorting, on counting or on the way to a bin."""
+    """Values that are hard to sort, to count or to bin."""
     few = rng.choice([0.0, -0.0, 5e-324, -5e-324, 1e308, -1e308, 1.5], n_rows)
     infinite = rng.choice([np.inf, -np.inf, np.finfo(np.float64).max, 0.0, np.nan], n_rows)
     return [
@@ -64,7 +64,7 @@ def hard_column(rng, n_rows):
 
 
 def in_range(X, dtype):
-    """Numbers beyond the largest of a type as that one; infinity stays."""
+    """Clip finite numbers to the range of a type; infinity is kept."""
     return np.where(np.isinf(X), X, np.clip(X, np.finfo(dtype).min, np.finfo(dtype).max))
 
 

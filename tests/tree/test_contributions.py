@@ -47,7 +47,7 @@ def goes_left(forest, node, value):
 
 
 def shares(forest, node):
-    """What each side has of the training rows below a node; halves where there are none."""
+    """The share of the training rows of a node on each side; halves if there are none."""
     counts = forest["count"][forest["left"][node] : forest["left"][node] + 2].astype(float)
     return counts / counts.sum() if counts.sum() > 0 else np.array([0.5, 0.5])
 
@@ -368,7 +368,7 @@ def test_models_without_trees():
 
 
 def shap_trees(model):
-    """Our trees of one output in the form that shap.TreeExplainer takes custom trees in."""
+    """The trees of one output in the format of custom trees of shap.TreeExplainer."""
     forest = model.model_.folded
     ends = np.append(forest.roots[1:], len(forest.nodes))
     trees = []
@@ -482,7 +482,7 @@ def test_permutation_importance(classifies):
 
 @pytest.mark.parametrize("classes", [0, 2, 3])
 def test_contributions_of_the_exported_model(classes):
-    """LightGBM's own contributions, and those of the shap package, of what we export are ours."""
+    """LightGBM and the shap package compute the same contributions of the exported model."""
     random = np.random.default_rng(0)
     X = random.normal(size=(600, 6))
     X[random.random(X.shape) < 0.1] = np.nan

@@ -329,7 +329,7 @@ def test_histograms_of_a_million_rows(hessians, n_threads):
 
 
 def assert_equal_values(X, residuals, rules, hessians=None, max_bins=255):
-    """Whatever the numbers of the nodes; returns how many leaves there are."""
+    """For any numbering of the nodes; returns the number of leaves."""
     matrix = Bins.from_data(X, max_bins).encode(X, 2)
     grown = grow(matrix, residuals, hessians, rules, 2)
     twin = Grower(matrix.codes(), matrix.n_bins, residuals, hessians, rules)

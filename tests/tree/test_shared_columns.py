@@ -133,7 +133,7 @@ def test_sparse_columns_give_the_same_trees(n_threads):
 
 
 def test_node_numbers_do_not_depend_on_the_column_layout():
-    """So many cells that growth works in small batches, which number the nodes; and these decide what a node sees."""
+    """So many cells that growth works in small batches; node numbers seed the sample of columns."""
     rng = np.random.default_rng(13)
     X = (rng.random((200, 1024)) < 0.02).astype(float)
     X[:, ::16] = rng.normal(size=(200, 64))

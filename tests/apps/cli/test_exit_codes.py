@@ -65,7 +65,7 @@ class TestExitCodes:
 
     @pytest.mark.slow
     def test_output_in_a_narrow_encoding(self, here):
-        """Letters that it lacks are escaped; JSON is JSON."""
+        """Characters that the encoding lacks are escaped, and JSON stays valid."""
         mixed().rename(columns={"size": "gr\u00f6\u00dfe"}).to_csv("mixed.csv", index=False)
         train = ["train", "mixed.csv", "--target", "price", "--out", "m.agbm", "--quiet", *ONE]
         code = f"from agbm._apps import cli; print(cli.main({[*train, '--json']}), cli.main({train}))"

@@ -59,7 +59,7 @@ def test_integers_need_the_name_of_an_identifier(here):
 
 
 def test_numeric_looking_text_is_not_an_identifier(here):
-    """It may be a number with decimal commas, of which a warning speaks."""
+    """It may be a number with a decimal comma, for which there is a warning."""
     assert found(code=[f"{i},5" for i in range(N)]) == []
 
 

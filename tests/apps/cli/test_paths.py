@@ -101,7 +101,7 @@ class TestNothingIsOverwritten:
 class TestUnwritablePaths:
     @pytest.fixture
     def untrained(self, trained, monkeypatch):
-        """Where nothing may be read or trained any more."""
+        """Reading a table or training a model would fail here."""
         monkeypatch.setattr(_data, "open_table", None)
         monkeypatch.setattr("agbm._apps.cli.model.open_table", None)
         return trained
@@ -285,7 +285,7 @@ class TestNoModelIsLost:
         monkeypatch.setattr(os, "replace", full)
 
     def test_failure_after_the_first_save(self, here, monkeypatch, capsys):
-        """The model is already where it should be; what was noted since then is not lost either."""
+        """The model has been saved; notes that are added later are not lost either."""
 
         def evaluate(*arguments):
             self.fail_to_replace_in(here / "sold.agbm", monkeypatch)

@@ -62,7 +62,7 @@ class TestForms:
         assert contents_of(open_table("t.csv", Form(decimal=","))) == {"a": [1.5, 2.5], "b": ["x", "y"]}
 
     def test_mixed_decimals(self, here):
-        """Numbers of the other kind make a column text, which is said; --numeric reads both."""
+        """Numbers with the other decimal mark make a column text, with a warning; --numeric reads both."""
         (here / "t.csv").write_text("a;b\n" + "1,5;1\n" * 30 + "2.5;1\n7;1\n")
         form = Form(decimal=",")
         assert open_table("t.csv", form).columns[0] == Column("a", "category", Mixed(32, 1, ("2.5",), 3))

@@ -60,7 +60,7 @@ def test_help_and_version_import_nothing_heavy():
 
 @pytest.mark.parametrize("command", parsers.COMMANDS)
 def test_the_help_of_a_command_is_the_one_in_the_list(command):
-    """Commands that are only named have it twice."""
+    """The parser of one command and that of all commands have the same help."""
     lines = {wanted: cli.make_parser(wanted).format_help() for wanted in (command, "")}
     assert lines[command] == lines[""]
 

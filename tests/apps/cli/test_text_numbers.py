@@ -182,7 +182,7 @@ def bare(name):
 class TestTraining:
     @pytest.mark.parametrize("more", [[], ["--json"], ["--stream"]], ids=str)
     def test_few_values_are_missing(self, more, here, capsys):
-        """The rule is that of fit, and is said once, whatever is trained."""
+        """The rule of fit applies, and is reported once."""
         run(*TRAIN, *more)
         said = capsys.readouterr()
         assert said.err == (

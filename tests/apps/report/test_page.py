@@ -43,7 +43,7 @@ def browser():
 
 
 class Tabs:
-    """Pages of the browser, one for each way of looking: opening them takes longer than what is done with them."""
+    """One page of the browser for each set of options, since opening a page takes long."""
 
     def __init__(self, browser):
         self._browser = browser
@@ -69,7 +69,7 @@ def tabs(browser):
 
 @pytest.fixture
 def visit(tabs, tmp_path):
-    """Opens a page; at the end, nothing may have gone wrong in it, and nothing but the file may have been asked for."""
+    """Opens pages, which must neither report errors nor request anything but the file."""
     tabs.wrong, tabs.asked = [], []
 
     def go(findings, **options):
@@ -276,7 +276,7 @@ class TestUntrustedNames:
 
 
 class Outline(HTMLParser):
-    """Reads a page strictly: every element that begins must end in its turn."""
+    """A strict parser: all elements must be closed in order."""
 
     def __init__(self):
         super().__init__()

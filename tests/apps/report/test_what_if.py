@@ -54,7 +54,7 @@ def classes():
 
 @pytest.fixture(scope="module")
 def visit(tmp_path_factory):
-    """Opens the page of findings; nothing may go wrong in it, and nothing but the file may be asked for."""
+    """Opens the pages of findings, which must neither report errors nor request anything but the file."""
     wrong, asked, pages = [], [], {}
     with sync_playwright() as playwright:
         found = browsers.launch(playwright)
@@ -86,7 +86,7 @@ def shown(text):
 
 
 def read(page):
-    """What the panel shows: predictions, and contributions by name."""
+    """The predictions, and contributions by name, that the panel shows."""
     panel = page.locator("#what-if-panel")
     lines = panel.locator(".line:not(.heads)").all()
     contributions = {

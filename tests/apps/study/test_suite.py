@@ -174,7 +174,7 @@ class TestReport:
         assert found.machine == "here"
 
     def test_where_agbm_is_behind(self):
-        """By the seeds that both have; other settings of agbm do not count."""
+        """Only seeds that both have are compared; other settings of agbm are ignored."""
         found = results([
             record("agbm", 1.5), record("agbm", 9.0, seed=1), record("LightGBM", 1.0), record("XGBoost", 1.2),
             record("agbm", 1.02, "q"), record("LightGBM", 1.0, "q"), record("agbm, one model", 0.1, "q"),
