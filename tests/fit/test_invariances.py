@@ -1,5 +1,7 @@
 """Invariance to the unit, the zero and the magnitude of the labels, and to the order of classes."""
 
+from functools import cache
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -37,6 +39,7 @@ OF_AMOUNTS = {
     "gamma": lambda unit: "gamma",
     "tweedie": lambda unit: Tweedie(1.6),
 }
+LOSSES_OF = {"numbers": OF_NUMBERS, "amounts": OF_AMOUNTS}
 VARIANTS = {
     "default": {},
     "early stopping": {"early_stopping": True, "max_iter": 200, "learning_rate": 0.3, "n_iter_no_change": 5},
@@ -51,6 +54,13 @@ def predictions(loss, variant, X, y, unit):
     return model.predict(X) / unit, model.n_iter_
 
 
+@cache
+def in_unit_one(losses, loss, variant):
+    """Predictions for the rows above, with which those in several other units are compared."""
+    X, y = rows()
+    return predictions(LOSSES_OF[losses][loss], variant, X, np.exp(y / 4) if losses == "amounts" else y, 1.0)
+
+
 @pytest.mark.slow
 class TestUnit:
     @every_variant
@@ -58,7 +68,7 @@ class TestUnit:
     @pytest.mark.parametrize("loss", OF_NUMBERS)
     def test_numbers_in_powers_of_two(self, loss, unit, variant):
         X, y = rows()
-        one, n_iter = predictions(OF_NUMBERS[loss], variant, X, y, 1.0)
+        one, n_iter = in_unit_one("numbers", loss, variant)
         other, as_many = predictions(OF_NUMBERS[loss], variant, X, y, unit)
         np.testing.assert_array_equal(other, one)
         assert n_iter == as_many
@@ -74,12 +84,12 @@ class TestUnit:
         np.testing.assert_array_equal(predictions(OF_NUMBERS[loss], "default", X, y, unit)[0], one)
 
     @every_variant
-    @pytest.mark.parametrize("unit", [1e-7, 3.0, 1e9])
+    @pytest.mark.parametrize("unit", [1e-7, 1e9])
     @pytest.mark.parametrize("loss", OF_NUMBERS)
     def test_numbers(self, loss, unit, variant):
         """To rounding, which decides between splits that gain the same: losses with a kink have many such."""
         X, y = rows()
-        one, n_iter = predictions(OF_NUMBERS[loss], variant, X, y, 1.0)
+        one, n_iter = in_unit_one("numbers", loss, variant)
         other, as_many = predictions(OF_NUMBERS[loss], variant, X, y, unit)
         if loss in SMOOTH:
             assert np.mean(np.abs(other - one) > 1e-6) < 0.02
@@ -91,12 +101,12 @@ class TestUnit:
             assert losses[0] == pytest.approx(losses[1], rel=0.25 if stops else 0.05)
 
     @pytest.mark.parametrize("variant", ["default", "early stopping", "agbm"])
-    @pytest.mark.parametrize("unit", [1e-30, 1e-12, 0.01, 100.0, 1e20])
+    @pytest.mark.parametrize("unit", [1e-30, 0.01, 1e20])
     @pytest.mark.parametrize("loss", OF_AMOUNTS)
     def test_amounts(self, loss, unit, variant):
         """With a log link the scores shift, which changes their last bits; l2 is in rows, of no unit."""
         X, y = rows()
-        one, n_iter = predictions(OF_AMOUNTS[loss], variant, X, np.exp(y / 4), 1.0)
+        one, n_iter = in_unit_one("amounts", loss, variant)
         other, as_many = predictions(OF_AMOUNTS[loss], variant, X, np.exp(y / 4), unit)
         assert np.mean(np.abs(other / one - 1.0) > 1e-5) < 0.05
         assert abs(n_iter - as_many) <= 2

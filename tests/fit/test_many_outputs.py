@@ -13,7 +13,7 @@ from sklearn.model_selection import cross_val_score, train_test_split
 from agbm import AGBMClassifier, AGBMRegressor
 from agbm.losses import AbsoluteError, Multinomial
 from agbm.methods import AGBM, GBM, Fading
-from variants import METHODS, made, methods, newton, shared, strategies
+from variants import METHODS, few, made, methods, newton, shared, strategies
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +95,7 @@ class TestClasses:
 
     @pytest.mark.slow
     @strategies
-    @methods
+    @pytest.mark.parametrize("method", few(METHODS, "fading", "agbm"))
     def test_a_thousand_classes(self, strategy, method):
         rng = np.random.default_rng(0)
         X = rng.permutation(2000).astype(float)[:, np.newaxis]
