@@ -8,6 +8,8 @@ from xml.etree import ElementTree
 import numpy as np
 from sklearn.model_selection import train_test_split
 
+from agbm._apps.evaluation.metrics import Metric, Tried
+from agbm._apps.evaluation.tasks import task_of
 from agbm._apps.report import (
     Findings,
     describe_columns,
@@ -18,8 +20,6 @@ from agbm._apps.report import (
     tried_from_model,
 )
 from agbm._apps.report.markup import element
-from agbm._apps.study.evaluation import Metric, Tried
-from agbm._apps.study.tasks import task_of
 
 # Names that run code, or end the surrounding text, if they are not escaped.
 HOSTILE = [

@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import _check_sample_weight
 
+from .collectives import count, has_all_rows, largest
 from .sums import Array, ExactSum, exact_mean, exact_sum, weight_step, whole_weights
-from .together import count, has_all_rows, largest
 from .types import AnyArray, Table, Values
 
 # Relative weights are rounded to this number of bits (as in float32), so that their products with counts are exact.

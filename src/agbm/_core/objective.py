@@ -10,8 +10,8 @@ from typing import Any, Protocol, cast
 import numpy as np
 
 from .._base import _native
+from .._base.collectives import largest
 from .._base.sums import Array, ExactSum, empty, exact_sum, inner_sums, rounded_inner_sums, rows_together, weight_sum
-from .._base.together import largest
 from .._base.weights import Weights
 from .._losses import BuiltInLoss, JointLoss, Loss, has_kernels, is_built_in, traits_of
 from .._uncertainty.conformal import Nonconformity, scores_of_labels
@@ -156,7 +156,7 @@ class LocalObjective:
         """Whether single calls of kernels compute mean losses, and both derivatives."""
         if not is_built_in(self.loss):
             return False, False
-        sums, derivatives = has_kernels(cast(BuiltInLoss, self.loss))
+        sums, derivatives = has_kernels(self.loss)
         return sums, derivatives and self.second_order and not self.loss.constant_hessian
 
     @cached_property
@@ -338,7 +338,7 @@ class LocalObjective:
 
     def _loss_sum(self, y: Array, f: Array, weight: Array | None) -> ExactSum:
         if is_built_in(self.loss):
-            return cast(BuiltInLoss, self.loss).exact_total(y, f, weight)
+            return self.loss.exact_total(y, f, weight)
         return exact_sum(self.loss.value(y, f), weight, self.n_threads)
 
     def _weight_sum(self, y: Array, weight: Array | None) -> ExactSum:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from .._base.together import combined, count, distinct, largest, ranked
+from .._base.collectives import combined, count, distinct, largest, ranked
 from .._base.types import AnyArray
 
 KEY_BITS = 48

@@ -12,8 +12,8 @@ from scipy.sparse import issparse, vstack
 from sklearn.utils import check_array
 from sklearn.utils.multiclass import check_classification_targets
 
+from .._base.collectives import count, distinct
 from .._base.sums import Array
-from .._base.together import count, distinct
 from .._base.types import AnyArray, Matrix, Values
 from .._base.weights import Weights, refuse_dates, refuse_text
 from .._core.ring import Ring, RingPart

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import _check_y
 
+from .._base.collectives import combined, count
 from .._base.sums import Array, ExactSum, weight_step, whole_weights
-from .._base.together import combined, count
 from .._base.weights import Weights, check_sample_weight
 from .._core.objective import start_residual
 from .._data.blocks import Gathered, RowsHere, dense, naming

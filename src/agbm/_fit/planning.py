@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._base import threads
+from .._base.collectives import combined, count
 from .._base.identity import fingerprints
 from .._base.sums import Array
-from .._base.together import combined, count
 from .._base.types import AnyArray
 from .._base.weights import Weights
 from .._core.ensemble import Ensemble
@@ -29,7 +29,7 @@ from .._data.reader import TableReader
 from .._data.rows import Rows, weighted_rows
 from .._labels.base import Labels
 from .._labels.matrices import kind_of
-from .._losses import BuiltInLoss, Loss, best_constant_with, is_built_in, traits_of
+from .._losses import Loss, best_constant_with, is_built_in, traits_of, with_threads
 from .._model.fitted import FittedModel
 from .._model.settings import Settings
 from .._storage.checkpoint import Checkpoint
@@ -135,7 +135,7 @@ def loss_of(request: Request, labels: Labels) -> Loss:
     if _learns(loss):
         loss = request.known.loss if request.known is not None else request.learned or loss
     labels.check_loss(loss)
-    return _with_threads(loss, request.n_threads)
+    return cast(Loss, with_threads(loss, request.n_threads))
 
 
 def make_plan(
@@ -174,7 +174,7 @@ def _needs_no_held_out_rows(request: Request, loss: Loss) -> bool:
 def divided_threads(request: Request, loss: Loss, n_members: int) -> tuple[int, int]:
     """How many members are trained at the same time, and the number of threads of each."""
     on_cpu = request.in_this_process and request.settings.device == "cpu"
-    if request.settings.method.learner is None and isinstance(loss, BuiltInLoss) and on_cpu:
+    if request.settings.method.learner is None and is_built_in(loss) and on_cpu:
         return threads.divide(request.n_threads, n_members)
     return 1, request.n_threads
 
@@ -260,7 +260,7 @@ def objective_of(
     if isinstance(start, str):
         start = _start_constants(start, plan, labels, rows, n_train, first)
         scores = start_function(start, scores, rows.n)
-    joint = labels.joint(_with_threads(plan.loss, plan.n_threads))
+    joint = labels.joint(with_threads(plan.loss, plan.n_threads))
     return start, LocalObjective(
         joint, rows.y, n_train, cast(Array, scores), None if rows.weights is None else rows.weights[:n_train],
         plan.second_order, plan.n_threads, rows.validation_weight(n_train),
@@ -359,10 +359,6 @@ def _monotone(
 
 def _learns(loss: object) -> bool:
     return traits_of(loss).learns_from_labels
-
-
-def _with_threads(loss: Loss, n_threads: int) -> Loss:
-    return cast(Loss, loss.with_threads(n_threads) if isinstance(loss, BuiltInLoss) else loss)
 
 
 def checkpoints_of(settings: Settings) -> list[Checkpoint]:

@@ -27,7 +27,7 @@ from .._data.tables import Categories, as_table, categorical_mask, column_names,
 from .._labels.base import Labels, StartScores
 from .planning import Request, Units, learner_of, loss_of, make_plan, objective_of, ring_of, weigh_rows
 from .run import Member, Run, make_members
-from .sources import LocalRows, RowSource
+from .sources import LocalSource, RowSource
 
 
 def prepared_table(
@@ -60,7 +60,7 @@ def prepared_table(
     ring = ring_of(request, plan, labels, rows.y[..., :n_given])
     parts = [RingPart(n_given)] * plan.n_members if ring is None else ring.parts
     on_ring = None if ring is None else replace(rows, X=None).on_ring(ring)
-    here = cast(LocalRows, source)  # the rows of others are in blocks
+    here = cast(LocalSource, source)  # the rows of others are in blocks
     table = here.table(rows.X, n_given, rows.weights, ring)
 
     def member(number: int) -> Member:

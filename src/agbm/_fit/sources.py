@@ -147,7 +147,7 @@ class LocalTable:
         return self._X[part.turned(np.append(self._order, np.arange(self._n_given, self._X.shape[0])))]
 
 
-class LocalRows:
+class LocalSource:
     """Rows on this machine; see RowSource."""
 
     in_this_process = True

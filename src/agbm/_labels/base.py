@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
+from .._base.collectives import distinct
 from .._base.sums import Array
-from .._base.together import distinct
 from .._base.types import AnyArray, Table, Values
 from .._base.weights import class_factors, refuse_dates, refuse_text
 from .._core.objective import Outputs, of_each_output

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import get_tags
 
+from .._base.collectives import anywhere, distinct
 from .._base.sums import Array
-from .._base.together import anywhere, distinct
 from .._base.types import AnyArray, Values
 from .._base.weights import refuse_dates, refuse_text
 from .._data.rows import check_y_val, some_of

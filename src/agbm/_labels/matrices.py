@@ -9,8 +9,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from .._base.collectives import anywhere, largest, smallest
 from .._base.sums import Array
-from .._base.together import anywhere, largest, smallest
 from .._base.types import AnyArray, Values
 from .._base.weights import refuse_dates, refuse_text
 from .._data.blocks import dense

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import get_tags
 
+from .._base.collectives import anywhere, combined
 from .._base.sums import Array
-from .._base.together import anywhere, combined
 from .._base.types import AnyArray, Table, Values
 from .._base.weights import refuse_dates
 from .._data.blocks import exact, is_rounded

@@ -13,10 +13,12 @@ from .names import (
     frozen_distribution,
     is_built_in,
     is_loss_name,
+    is_row_wise,
     loss_names,
     named_loss,
     prediction_of,
     traits_of,
+    with_threads,
 )
 from .survival import has_event
 
@@ -36,9 +38,11 @@ __all__ = [
     "has_kernels",
     "is_built_in",
     "is_loss_name",
+    "is_row_wise",
     "log",
     "loss_names",
     "named_loss",
     "prediction_of",
     "traits_of",
+    "with_threads",
 ]

@@ -10,8 +10,8 @@ from typing import ClassVar
 import numpy as np
 
 from .._base import _native
+from .._base.collectives import anywhere, combined, largest, smallest
 from .._base.sums import Array, ExactSum, exact_mean, exact_means, exact_sum, rows_together
-from .._base.together import anywhere, combined, largest, smallest
 from .base import BuiltInLoss, Task, Traits
 from .constants import class_scores, weight_in_steps
 from .elementary import exp, log, sigmoid

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from .._base.collectives import anywhere, largest, smallest
 from .._base.sums import Array, ExactSum, exact_mean, exact_means, exact_sum
-from .._base.together import anywhere, largest, smallest
 from .base import BuiltInLoss, Intervals, Prediction, Task, Traits, check_amounts, check_positive, checked
 from .constants import quantile_of, weight_in_steps
 from .elementary import exp, log, sigmoid

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from difflib import get_close_matches
-from typing import Any, get_args
+from typing import Any, TypeGuard, TypeVar, get_args
 
+from .._base.collectives import anywhere
 from .._base.sums import Array
-from .._base.together import anywhere
-from . import classification, distributions, histogram, ranking, regression, survival
+from . import classification, distributions, histogram_distribution, ranking, regression, survival
 from .base import LOSSES, BuiltInLoss, JointLoss, Loss, Prediction, Task, Traits
 from .constants import zero_slope
 
-_FAMILIES = classification, distributions, histogram, ranking, regression, survival
+L = TypeVar("L")
+
+_FAMILIES = classification, distributions, histogram_distribution, ranking, regression, survival
 """The modules whose classes are the registry."""
 
 _AUTO: dict[Task, Callable[[], BuiltInLoss]] = {
@@ -55,7 +57,7 @@ def is_loss_name(name: str) -> bool:
     return False
 
 
-def is_built_in(loss: object) -> bool:
+def is_built_in(loss: object) -> TypeGuard[BuiltInLoss]:
     """Whether a loss is a built-in one; a custom loss that is derived from one may have changed anything."""
     return LOSSES.get(type(loss).__name__) is type(loss)
 
@@ -69,7 +71,17 @@ def traits_of(loss: object) -> Traits:
 
 def prediction_of(loss: object) -> Prediction | None:
     """What makes predictions of scores, by name; None for custom losses."""
-    return loss.traits.prediction if isinstance(loss, BuiltInLoss) and is_built_in(loss) else None
+    return loss.traits.prediction if is_built_in(loss) else None
+
+
+def with_threads(loss: L, n_threads: int) -> L:
+    """The loss with a number of threads for its kernels; custom losses have none."""
+    return loss.with_threads(n_threads) if isinstance(loss, BuiltInLoss) else loss
+
+
+def is_row_wise(loss: Loss) -> bool:
+    """Whether no hessian depends on other rows. Custom losses say so by `row_wise`."""
+    return loss.constant_hessian or is_built_in(loss) or getattr(loss, "row_wise", False)
 
 
 def frozen_distribution(loss: Any, f: Array) -> Any:

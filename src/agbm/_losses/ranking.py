@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._base import _native
+from .._base.collectives import anywhere, count
 from .._base.sums import Array, ExactSum, exact_sum, rows_together, step_of_sums
-from .._base.together import anywhere, count
 from .base import JointLoss, Task, Traits
 
 NO_CUT = 2**31

@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .._base import _native
+from .._base.collectives import anywhere, largest, smallest
 from .._base.sums import Array, ExactSum, exact_mean, exact_means
-from .._base.together import anywhere, largest, smallest
 from .base import Argument, BuiltInLoss, Task, Traits, check_amounts, check_positive, checked
 from .constants import log_factor, quantile_of, quantiles_of, weight_in_steps, zero_crossing
 from .elementary import exp, log

@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._base import _native
+from .._base.collectives import anywhere, count, largest, smallest
 from .._base.sums import Array, ExactSum, exact_means, exact_sum, rows_together
-from .._base.together import anywhere, count, largest, smallest
 from .base import Argument, BuiltInLoss, JointLoss, Prediction, Task, Traits, checked
 from .constants import TOLERANCE, Derivatives, convex_minimum, newton_crossing, quantiles_of, weight_in_steps
 from .elementary import exp, log

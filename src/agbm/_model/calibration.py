@@ -69,8 +69,8 @@ def measure_of(labels: Labels, loss: Loss) -> Nonconformity:
         return Standardised(traits.intervals == "standardised_logarithm")
     if traits.intervals == "none":
         raise ValueError(
-            f"loss={loss!r}: intervals around a single quantile are not meaningful. Use another loss, such as "
-            "'squared_error' or 'absolute_error', or several quantiles: loss=Quantile([0.05, 0.5, 0.95])."
+            f"loss={loss!r}: intervals around a single quantile or expectile are not meaningful. Use another loss, "
+            "such as 'squared_error' or 'absolute_error', or several quantiles: loss=Quantile([0.05, 0.5, 0.95])."
         )
     if traits.intervals == "quantiles":
         return NestedQuantiles(loss)

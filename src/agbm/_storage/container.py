@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from .._base import _native
+from .._base.atomic_file import replacing
 from .._base.types import AnyArray
-from .._base.whole_file import replacing
 from .._tree.forest import NODE
 
 MAGIC = b"AGBM\r\n\x1a\n"

@@ -318,7 +318,7 @@ def _restored_baseline(labels: Labels, stored: Stored) -> Array | None:
 
 def _restored_loss(stored: Stored) -> BuiltInLoss:
     loss = _decode(stored.entry("loss", dict))
-    if not isinstance(loss, BuiltInLoss):
+    if not is_built_in(loss):
         raise ModelFileError("loss: must be a loss of this library")
     return loss
 

@@ -11,8 +11,8 @@ import agbm
 from agbm._apps import cli
 from agbm._apps.cli.reading import data as _data
 from agbm._apps.cli.reading import files as files
-from agbm._apps.study import comparison
-from agbm._apps.study.evaluation import metrics_of_classes
+from agbm._apps.evaluation import comparison
+from agbm._apps.evaluation.metrics import metrics_of_classes
 from agbm._data.hold_out import hold_out, seed_of
 from commands import FEW, SOLD, agbm_table, fails, mixed, run
 

@@ -14,7 +14,7 @@ import agbm
 from agbm._apps import cli
 from agbm._apps.cli.reading import data as _data
 from agbm._apps.cli.reading import files as files
-from agbm._apps.study.evaluation import metrics_of_classes, metrics_of_values
+from agbm._apps.evaluation.metrics import metrics_of_classes, metrics_of_values
 from agbm._data.hold_out import hold_out
 from agbm.methods import AGBM
 from commands import FEW, ONE, SOLD, agbm_table, fails, mixed, run

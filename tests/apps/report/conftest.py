@@ -8,11 +8,11 @@ import pytest
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
 
 from agbm import AGBMClassifier, AGBMRegressor
+from agbm._apps.evaluation.metrics import Metric, Tried
 from agbm._apps.report import (
     Column,
     Findings,
 )
-from agbm._apps.study.evaluation import Metric, Tried
 from agbm.methods import AGBM, GBM
 from report_pages import HOSTILE, early, findings_of, long_run
 

@@ -22,11 +22,11 @@ from sklearn.metrics import (
 )
 
 from agbm import AGBMClassifier, AGBMRegressor
+from agbm._apps.evaluation.metrics import Metric, Tried
 from agbm._apps.report import (
     Findings,
 )
 from agbm._apps.report.markup import number, percent
-from agbm._apps.study.evaluation import Metric, Tried
 from agbm.methods import GBM
 from report_pages import (
     assert_on_line,

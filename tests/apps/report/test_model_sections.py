@@ -13,6 +13,7 @@ from sklearn.inspection import partial_dependence
 from sklearn.linear_model import Ridge
 
 from agbm import AGBMRegressor
+from agbm._apps.evaluation.metrics import Tried
 from agbm._apps.report import (
     Column,
     Findings,
@@ -23,7 +24,6 @@ from agbm._apps.report import (
 )
 from agbm._apps.report.markup import number, seconds
 from agbm._apps.report.models import losses_of
-from agbm._apps.study.evaluation import Tried
 from agbm.export import export_text
 from report_pages import (
     assert_on_line,

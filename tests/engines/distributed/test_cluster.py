@@ -21,7 +21,7 @@ from agbm._engines.distributed.log import Log
 from agbm._engines.distributed.messages import START, Message, Order, Reply, add_up
 from agbm._engines.distributed.objective import ClusterObjective, Facts
 from agbm._engines.distributed.shard import Shard
-from agbm._fit.sources import LocalRows
+from agbm._fit.sources import LocalSource
 from agbm._tree.bins import Bins
 from agbm.losses import HalfSquaredError, Quantile
 from toys import category_counts
@@ -140,7 +140,7 @@ class ShardRows:
         return LocalBlocks(lambda: iter([Block(X, y, sample_weight, offset)])), None, None, None
 
     def labelled(self, *given):
-        return LocalRows().labelled(*given)
+        return LocalSource().labelled(*given)
 
     def bind(self, rows, learner):
         bins, n_outputs, local = rows.reader.bins, rows.labels.n_outputs, rows.objective

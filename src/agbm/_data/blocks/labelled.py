@@ -94,7 +94,7 @@ class Labelled(Protocol):
         """The rows after a step, and a list of the results of each process.
 
         The step is function(rows of a process, its own entry of `each` if there is one, *arguments), which returns
-        new rows and a result. See together.py for numbers that depend on the rows of all processes.
+        new rows and a result. See collectives.py for numbers that depend on the rows of all processes.
         """
 
     def over(

@@ -1,11 +1,11 @@
-"""From prepared rows to what a cluster trains on, for any engine."""
+"""Objectives and fitters on a cluster from prepared rows, for any engine."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from ..._fit.sources import BlockRows
-from ..._losses import Loss, is_built_in, traits_of
+from ..._losses import Loss, is_row_wise, traits_of
 from ..._tree import TreeLearner
 from .growth import ClusterFitter
 from .log import Log
@@ -15,7 +15,7 @@ from .shard_tasks import Recipe
 
 
 def recipe_of(rows: BlockRows) -> Recipe:
-    """What all shards consist of besides their rows; ValueError if the loss needs all rows in one place."""
+    """What all shards consist of besides their rows; raises ValueError if the loss needs all rows in one place."""
     loss, start = rows.plan.loss, rows.begun.start
     if traits_of(loss).rows == "all":
         raise ValueError(
@@ -43,7 +43,7 @@ def bound(rows: BlockRows, learner: TreeLearner, shards: Shards) -> tuple[Cluste
 
 def _check_row_wise(loss: Loss) -> None:
     """The hessians of a user-defined loss may depend on other rows, which a worker does not have."""
-    if not (loss.constant_hessian or is_built_in(loss) or getattr(loss, "row_wise", False)):
+    if not is_row_wise(loss):
         raise ValueError(
             f"loss={loss!r}: on a cluster, its hessian sees the rows of one worker at a time. If the hessian of a "
             "row depends on no other rows, say so with an attribute row_wise = True; else use second_order=False."

@@ -14,7 +14,7 @@ from ..._base.weights import joined as joined_weights
 from ..._core.objective import LocalObjective, Outputs, start_function
 from ..._data.blocks import UNUSED, Block, BlockReader, RowsHere
 from ..._data.digest import RowDigest, Shape, taken, vectors_of
-from ..._losses import Loss
+from ..._losses import Loss, with_threads
 from ..._tree.bins import Bins
 from .shard import Shard
 
@@ -33,7 +33,7 @@ class Part(NamedTuple):
     """Scores of an init model, offsets, or their sum; None if there are neither."""
     first: int
     by_number: NDArray[np.uint32]
-    """The training rows in the order of their numbers, which are those from `first` on."""
+    """The training rows in the order of their numbers, which start at `first`."""
     digest: RowDigest | None
 
 
@@ -95,7 +95,7 @@ def make_shard(kind: type[S], recipe: Recipe, parts: Sequence[Part], n_threads: 
     start: Any = None if parts[0].start is None else joined([cast(Any, part.start) for part in parts])
     if recipe.start is not None:
         start = start_function(recipe.start, start, y.shape[-1])
-    loss = recipe.loss.with_threads(n_threads) if hasattr(recipe.loss, "with_threads") else recipe.loss
+    loss = with_threads(recipe.loss, n_threads)
     objective = LocalObjective(loss, y, n_train, start, weights, recipe.second_order, n_threads, validation_weight)
     codes = [part.codes[0] for part in parts] + [part.codes[1] for part in parts]
     numbers = [(part.first, part.by_number) for part in parts]
