@@ -21,7 +21,7 @@ NATIVE_SOURCES := $(wildcard native/*/*.cpp $(KERNELS)/cuda/* tests/native/*.cpp
   benchmarks/speed/kernels.cpp
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast lint browser test-install test-clang sanitize sanitize-address sanitize-thread fuzz \
+.PHONY: help demo test test-fast test-nightly lint browser test-install test-clang sanitize sanitize-address sanitize-thread fuzz \
   fuzz-short docs figures paper bench wheel test-cross test-free-threaded release-check clean
 
 help: ## list the targets
@@ -38,6 +38,9 @@ test: $(TEST_SET_UP) lint browser ## set up, lint, check types, run all tests (A
 test-fast: $(TEST_SET_UP) ## run the tests that take little time
 	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow"
 
+test-nightly: $(TEST_SET_UP) browser ## run all tests, those marked nightly too, with 25 times as many random examples
+	$(BIN)/python -m pytest -n auto --dist worksteal --hypothesis-profile nightly
+
 # The tests of reports open pages in Chromium. Where there is none, one is downloaded into .venv; where that fails, they are
 # skipped, and the last lines of pytest say so.
 browser: $(TEST_SET_UP) ## find or download Chromium for the tests of reports
@@ -53,7 +56,8 @@ lint: $(TEST_SET_UP) ## ruff, mypy --strict, clang-format, hadolint
 # Files whose tests are about kernels, those of them that an emulated machine gets through in minutes and without further
 # packages, and about threads. The sanitizer of threads knows no threads after a fork.
 EMULATED_TESTS := $(addprefix tests/,$(addsuffix .py,losses/test_losses base/test_sums base/test_vectors tree/test_predict))
-KERNEL_TESTS := $(EMULATED_TESTS) $(addprefix tests/,$(addsuffix .py,tree/test_tree tree/test_apply tree/test_contributions \
+KERNEL_TESTS := $(EMULATED_TESTS) $(addprefix tests/,$(addsuffix .py,tree/test_growth tree/test_bins \
+  tree/test_shared_columns tree/test_kernel_arguments tree/test_apply tree/test_contributions \
   storage/test_model_file engines/distributed/test_cluster))
 THREAD_TESTS := tests/base/test_threads.py tests/tree/test_predict.py tests/fit/test_members.py::TestSameBits::test_for_every_number_of_threads \
   tests/fit/test_members.py::TestSameBits::test_with_several_threads_for_each \

@@ -4,7 +4,9 @@ import os
 from collections import Counter
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
+
+from profiles import NIGHTLY, ORDINARY
 
 # Without it scikit-learn skips its check of array API inputs.
 os.environ.setdefault("SCIPY_ARRAY_API", "1")
@@ -14,16 +16,26 @@ os.environ.setdefault("SCIPY_ARRAY_API", "1")
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-# No test depends on how fast a machine is. Every run draws other examples, so that few of them per run are enough.
-settings.register_profile("agbm", deadline=None, max_examples=50)
+# No test depends on how fast a machine is. Each run draws other examples, so that few of them per run are enough.
+settings.register_profile("agbm", deadline=None, max_examples=ORDINARY)
+settings.register_profile("nightly", deadline=None, max_examples=NIGHTLY, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("agbm")
 
 
-def pytest_collection_modifyitems(items):
-    """Tests that need a browser or a cluster are slow; the others have the mark themselves."""
+def pytest_collection_modifyitems(config, items):
+    """Leave out the tests of `make test-nightly`, unless its profile or `-m` asks for them.
+
+    Tests that need a browser or a cluster are slow; the others have the marker themselves.
+    """
     for item in items:
         if not {"browser", "cluster"}.isdisjoint(item.fixturenames):
             item.add_marker("slow")
+    if config.getoption("hypothesis_profile", None) == "nightly" or "nightly" in config.option.markexpr:
+        return
+    left_out = [item for item in items if item.get_closest_marker("nightly")]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not item.get_closest_marker("nightly")]
 
 
 def pytest_terminal_summary(terminalreporter):
@@ -42,7 +54,7 @@ def regression():
 
 @pytest.fixture
 def drawn():
-    """Every picture that a test makes can be drawn; no setting has changed, and all are closed."""
+    """Draw and close every figure of a test, and check that no setting of Matplotlib has changed."""
     import matplotlib as mpl
     import matplotlib.pyplot as plt
 

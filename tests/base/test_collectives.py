@@ -1,11 +1,11 @@
-"""Numbers that depend on all rows are the same, bit for bit, however the rows are divided over processes."""
+"""Statistics of all rows are bitwise equal for any partition of the rows among processes."""
 
 import pickle
 from operator import add
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agbm._base.collectives import anywhere, combined, count, distinct, evaluate, largest, merged, ranked, smallest
@@ -34,6 +34,7 @@ from agbm.losses import (
     ZeroInflatedPoissonDistribution,
 )
 from agbm.losses import AcceleratedFailureTime as Aft
+from profiles import examples
 
 AMOUNTS = [HalfSquaredError(), AbsoluteError(), Quantile(0.3), Quantile([0.1, 0.5, 0.9]), Huber(0.7), Poisson(),
            Gamma(), Tweedie(1.4), NormalDistribution(), StudentTDistribution(), GammaDistribution(),
@@ -69,8 +70,8 @@ def same_bits(a, b):
 
 
 @given(seed=st.integers(0, 10_000), n_rows=st.integers(1, 60), n_parts=st.integers(1, 6), weighted=st.booleans())
-@settings(max_examples=30, deadline=None)
-def test_numbers_of_all_rows(seed, n_rows, n_parts, weighted):
+@examples(15)
+def test_statistics_of_all_rows(seed, n_rows, n_parts, weighted):
     rng = np.random.default_rng(seed)
     x = rng.integers(-5, 6, n_rows) / 2
     bits = rng.integers(0, 2**64, n_rows, dtype=np.uint64) >> rng.integers(0, 60, n_rows).astype(np.uint64)
@@ -93,7 +94,7 @@ def test_numbers_of_all_rows(seed, n_rows, n_parts, weighted):
 
 
 @given(seed=st.integers(0, 10_000), n_parts=st.integers(1, 5), weighted=st.booleans(), shifted=st.booleans())
-@settings(max_examples=3, deadline=None)
+@examples(3)
 @pytest.mark.parametrize("loss", AMOUNTS, ids=repr)
 def test_constants_of_amounts(loss, seed, n_parts, weighted, shifted):
     rng = np.random.default_rng(seed)
@@ -101,7 +102,7 @@ def test_constants_of_amounts(loss, seed, n_parts, weighted, shifted):
 
 
 @given(seed=st.integers(0, 10_000), n_parts=st.integers(1, 5), weighted=st.booleans(), shifted=st.booleans())
-@settings(max_examples=3, deadline=None)
+@examples(3)
 @pytest.mark.parametrize("loss", COUNTS, ids=repr)
 def test_constants_of_counts(loss, seed, n_parts, weighted, shifted):
     rng = np.random.default_rng(seed)
@@ -109,7 +110,7 @@ def test_constants_of_counts(loss, seed, n_parts, weighted, shifted):
 
 
 @given(seed=st.integers(0, 10_000), n_parts=st.integers(1, 5), weighted=st.booleans(), shifted=st.booleans())
-@settings(max_examples=3, deadline=None)
+@examples(3)
 @pytest.mark.parametrize("loss", [LogLoss(), Exponential(), Multinomial(3), MultinomialCrossEntropy(3)], ids=repr)
 def test_constants_of_classes(loss, seed, n_parts, weighted, shifted):
     rng = np.random.default_rng(seed)
@@ -120,7 +121,7 @@ def test_constants_of_classes(loss, seed, n_parts, weighted, shifted):
 
 
 @given(seed=st.integers(0, 10_000), n_parts=st.integers(1, 5), weighted=st.booleans(), shifted=st.booleans())
-@settings(max_examples=3, deadline=None)
+@examples(3)
 @pytest.mark.parametrize("loss", [Aft("normal"), Aft("extreme", 0.5), PiecewiseExponential(4)], ids=repr)
 def test_constants_of_times(loss, seed, n_parts, weighted, shifted):
     rng = np.random.default_rng(seed)
@@ -150,7 +151,6 @@ def check_constants(loss, y, rng, n_parts, weighted, shifted):
 
 
 @given(seed=st.integers(0, 10_000), n_parts=st.integers(1, 5), weighted=st.booleans(), edges=st.booleans())
-@settings(max_examples=20, deadline=None)
 def test_bins_of_a_histogram_distribution(seed, n_parts, weighted, edges):
     rng = np.random.default_rng(seed)
     loss = HistogramDistribution([-2.0, 0.0, 0.5, 3.0] if edges else 6)
@@ -164,7 +164,6 @@ def test_bins_of_a_histogram_distribution(seed, n_parts, weighted, edges):
 
 
 @given(seed=st.integers(0, 10_000), n_parts=st.integers(1, 5), counts=st.booleans(), balanced=st.booleans())
-@settings(max_examples=20, deadline=None)
 def test_weights(seed, n_parts, counts, balanced):
     rng = np.random.default_rng(seed)
     given_weight = rng.integers(0, 4, 30) if counts else rng.random(30)
@@ -188,8 +187,7 @@ def test_weights(seed, n_parts, counts, balanced):
     seed=st.integers(0, 10_000), n_rows=st.integers(8, 80), n_parts=st.integers(1, 5), n_members=st.integers(1, 4),
     share=st.floats(0.05, 0.5), n_classes=st.integers(0, 4),
 )  # fmt: skip
-@settings(max_examples=40, deadline=None)
-def test_rows_that_are_held_out(seed, n_rows, n_parts, n_members, share, n_classes):
+def test_held_out_rows(seed, n_rows, n_parts, n_members, share, n_classes):
     rng = np.random.default_rng(seed)
     classes = rng.integers(0, n_classes, n_rows) if n_classes else None
     if classes is not None:
@@ -210,7 +208,6 @@ def test_rows_that_are_held_out(seed, n_rows, n_parts, n_members, share, n_class
 
 
 @given(seed=st.integers(0, 10_000), n_rows=st.integers(1, 60), n_parts=st.integers(1, 6), n_outputs=st.integers(1, 3))
-@settings(max_examples=40, deadline=None)
 def test_strata_of_numbers(seed, n_rows, n_parts, n_outputs):
     rng = np.random.default_rng(seed)
     y = rng.choice([0.0, 1.0, 2.5], size=(n_outputs, n_rows), p=[0.6, 0.3, 0.1])
@@ -247,7 +244,7 @@ def test_groups_are_held_out_whole():
             np.testing.assert_array_equal(of_parts, expected.rows(number))
 
 
-def test_the_result_may_be_one_of_all_contributions():
+def test_combined_contributions():
     assert everywhere(lambda x: combined(x, add, sum), [([1],), ([2, 3],)]) == [6, 6]
     assert combined([1, 2], add, sum) == 3
 

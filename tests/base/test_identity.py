@@ -158,7 +158,7 @@ def attributed(scale):
 
 
 def wrapped(number):
-    """Looks like the function of NumPy, and is another one."""
+    """Has the name of the NumPy function, but is another one."""
 
     @functools.wraps(np.where)
     def where(*args):
@@ -247,7 +247,7 @@ PAIRS = {
 
 
 @pytest.mark.parametrize("pair", PAIRS.values(), ids=PAIRS)
-def test_told_apart(pair):
+def test_different_objects_have_different_fingerprints(pair):
     one, other = map(fingerprint, pair)
     assert one != other
     assert [one, other] == list(map(fingerprint, pair)), "and the same when asked again"
@@ -269,11 +269,11 @@ ALIKE = {
 
 
 @pytest.mark.parametrize("make", ALIKE.values(), ids=ALIKE)
-def test_made_twice(make):
+def test_equal_objects_have_equal_fingerprints(make):
     assert fingerprint(make()) == fingerprint(make())
 
 
-def test_same_values_in_other_words():
+def test_equivalent_values_have_equal_fingerprints():
     assert fingerprint({"a": 1, "b": 2}) == fingerprint({"b": 2, "a": 1})
     assert fingerprint(np.float64(0.1)) == fingerprint(0.1)
     assert fingerprint(np.asfortranarray(np.eye(3) + 1)) == fingerprint(np.eye(3) + 1)
@@ -281,7 +281,7 @@ def test_same_values_in_other_words():
     assert fingerprint([shared, shared]) == fingerprint([[1, 2], [1, 2]])
 
 
-def test_what_changes_inside(monkeypatch):
+def test_mutated_objects_change_their_fingerprint(monkeypatch):
     before = fingerprint(uses_global)
     monkeypatch.setitem(globals(), "FACTOR", 2.0)
     assert fingerprint(uses_global) != before
@@ -301,19 +301,19 @@ UNTOLD = {
 
 
 @pytest.mark.parametrize("make", UNTOLD.values(), ids=UNTOLD)
-def test_what_cannot_be_told_apart(make):
+def test_objects_without_a_fingerprint_raise(make):
     with pytest.raises(UnidentifiedError, match=r"cannot be (read|seen)"):
         fingerprint(Loss(make()))
 
 
-def test_own_classes_are_known_by_name(monkeypatch):
+def test_library_classes_are_identified_by_name(monkeypatch):
     """Also if the package is used from a source tree: its code may change while a run can still be resumed."""
     monkeypatch.setattr(sys.modules[HalfSquaredError.__module__], "__file__", "/somewhere/agbm/module.py")
     assert identity._installed_name(HalfSquaredError) == f"{HalfSquaredError.__module__}.HalfSquaredError"
 
 
 @pytest.mark.slow
-def test_nested_too_deeply():
+def test_deep_nesting_raises():
     deep = []
     for _ in range(100_000):
         deep = [deep]
@@ -366,8 +366,8 @@ def run(folder, scale=1.0, above="", seed="0"):
 
 
 @pytest.mark.slow
-def test_other_processes(tmp_path):
-    """Whatever their hashes, their folders and the lines of their functions, and read from source or from bytecode."""
+def test_fingerprints_agree_across_processes(tmp_path):
+    """For any hash seed, folder and line numbers, from source or from bytecode."""
     here, there = tmp_path / "here", tmp_path / "there"
     here.mkdir()
     there.mkdir()
@@ -380,7 +380,7 @@ def test_other_processes(tmp_path):
 
 
 class TestResuming:
-    """Where a run must not be continued with other objects."""
+    """Runs cannot be resumed with other objects."""
 
     def test_checkpoint_of_another_loss(self, regression, tmp_path):
         X, y = regression
@@ -441,7 +441,7 @@ class TestResuming:
         with pytest.raises(ValueError, match="interaction_cst"):
             model.fit(X, y)
 
-    def test_warm_start_with_what_cannot_be_told_apart(self, regression):
+    def test_warm_start_with_an_object_without_fingerprint(self, regression):
         X, y = regression
         loss = Loss(lambda r: r)
         loss.lock = threading.Lock()
@@ -452,7 +452,7 @@ class TestResuming:
         with pytest.raises(ValueError, match="loss="):
             model.fit(X, y)
 
-    def test_models_that_were_saved_go_on(self, regression, tmp_path):
+    def test_saved_models_resume(self, regression, tmp_path):
         from agbm import load
 
         X, y = regression

@@ -1,4 +1,4 @@
-"""Many threads with one model, training beside predicting, and processes that are forked."""
+"""Thread safety, forked processes and CPU quotas."""
 
 import multiprocessing as mp
 import subprocess
@@ -39,7 +39,7 @@ def test_many_threads_predict_with_one_model(data):
         assert all(pool.map(work, range(60)))
 
 
-def test_a_model_that_nobody_has_used_yet(data, tmp_path):
+def test_first_predictions_of_many_threads(data, tmp_path):
     """The native forest is made at the first use; here by all threads at once."""
     X, y = data
     model = AGBMRegressor(max_iter=10, n_jobs=1).fit(X, y)
@@ -52,7 +52,7 @@ def test_a_model_that_nobody_has_used_yet(data, tmp_path):
                 np.testing.assert_array_equal(found, expected)
 
 
-def test_training_beside_predicting(data):
+def test_concurrent_training_and_prediction(data):
     X, y = data
     model = AGBMRegressor(max_iter=20, n_jobs=2).fit(X, y)
     expected = model.predict(X)
@@ -70,7 +70,7 @@ def test_training_beside_predicting(data):
             np.testing.assert_array_equal(future.result(), same)
 
 
-def test_saving_and_loading_beside_predicting(data, tmp_path):
+def test_concurrent_saving_loading_and_prediction(data, tmp_path):
     X, y = data
     model = AGBMRegressor(max_iter=10).fit(X, y)
     expected = model.predict(X[:100])
@@ -119,7 +119,7 @@ def test_fork_after_training():
     assert run.stdout.strip() == "done", run.stderr
 
 
-def test_classifiers(tmp_path):
+def test_concurrent_predictions_of_a_classifier(tmp_path):
     X, y = make_classification(2000, 6, n_informative=4, n_classes=3, random_state=0)
     model = AGBMClassifier(max_iter=8, n_jobs=2).fit(X, y)
     expected = model.predict_proba(X)
@@ -128,8 +128,8 @@ def test_classifiers(tmp_path):
             np.testing.assert_array_equal(found, expected)
 
 
-def test_more_threads_than_cores_beside_busy_processes():
-    """Helpers that the system does not let run are not waited for."""
+def test_more_threads_than_cores_on_a_busy_machine():
+    """Threads that the system does not schedule are not waited for."""
     X, y = make_regression(20_000, 8, noise=5.0, random_state=0)
     expected = AGBMRegressor(max_iter=5, n_jobs=1).fit(X, y).predict(X)
     busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(4)]
@@ -158,7 +158,7 @@ def test_more_threads_than_cores_beside_busy_processes():
         ("3:memory:/b\n", {"memory/b/cpu.max": "100000 100000\n"}, 2**16),
     ],
 )  # fmt: skip
-def test_the_quota_of_control_groups(groups, files, cores, tmp_path):
+def test_cpu_quota_of_control_groups(groups, files, cores, tmp_path):
     (tmp_path / "groups").write_text(groups)
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -166,5 +166,5 @@ def test_the_quota_of_control_groups(groups, files, cores, tmp_path):
     assert threads.cpu_quota(tmp_path / "groups", tmp_path) == cores
 
 
-def test_a_system_without_control_groups(tmp_path):
+def test_cpu_quota_without_control_groups(tmp_path):
     assert threads.cpu_quota(tmp_path / "none", tmp_path) == 2**16

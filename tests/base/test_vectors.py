@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agbm._base import _native
@@ -15,7 +15,6 @@ from agbm._base import _native
 SIZES = st.sampled_from([1, 7, 8, 9, 100, 16383, 16384, 16385, 40_000])
 
 
-@settings(max_examples=40)
 @given(seed=st.integers(0, 2**32 - 1), n_rows=SIZES, n_outputs=st.integers(1, 3), n_threads=st.integers(1, 3))
 def test_sums_and_products_are_those_of_numpy(seed, n_rows, n_outputs, n_threads):
     rng = np.random.default_rng(seed)
@@ -28,7 +27,7 @@ def test_sums_and_products_are_those_of_numpy(seed, n_rows, n_outputs, n_threads
     assert np.array_equal(out, x * y)
 
 
-def test_vectors_that_do_not_fit():
+def test_wrong_shapes_raise():
     x, out = np.zeros((1, 5)), np.zeros((1, 5))
     for bad in (np.zeros((1, 4)), np.zeros((2, 5)), np.zeros((1, 10))[:, ::2]):
         with pytest.raises(ValueError, match="x, y"):
@@ -46,7 +45,7 @@ def test_vectors_that_do_not_fit():
         _native.loss_sum("logistic", 0.0, np.zeros(3), np.zeros(2), None, 1)
 
 
-def test_memory_is_used_again_within_a_run_only():
+def test_memory_is_reused_within_a_run_only():
     n = 100_000
     _native.begin_run()
     try:
@@ -99,10 +98,8 @@ def test_all_instructions_give_the_same_bits():
 
     def digest(most):
         environment = {**os.environ, "AGBM_INSTRUCTIONS": most}
-        run = subprocess.run(
-            [sys.executable, "-c", DIGEST], env=environment, capture_output=True, text=True, check=True
-        )
-        return run.stdout.strip()
+        command = [sys.executable, "-c", DIGEST]
+        return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.strip()
 
     found = {most: digest(most) for most in ("plain", "avx2", "avx512")}
     assert len(found["plain"]) == hashlib.sha256().digest_size * 2

@@ -78,8 +78,8 @@ def test_gbm_is_algorithm_1(loss, learner):
     ],
     ids=["gbm", "fading", "vagbm", "agbm"],
 )
-def test_a_run_that_waits_keeps_no_residuals(steps):
-    """A model may have many members, and all of them but one wait."""
+def test_paused_runs_keep_no_residuals(steps):
+    """Of a model with many members, all but one are paused."""
     residuals = []
 
     class Fitter(VectorFitter):
@@ -118,7 +118,7 @@ fadings = pytest.mark.parametrize("fading", FADINGS, ids=str)
 @pytest.mark.parametrize(
     ("algorithm", "definition"), [(boosting.fading, twin.fading), (boosting.vagbm, twin.vagbm_fading)]
 )
-def test_weights_that_fade(loss, learner, fading, algorithm, definition):
+def test_fading_is_its_definition(loss, learner, fading, algorithm, definition):
     problem, fitter, gradient, fit = setting(loss, learner)
     steps = list(algorithm(problem, fitter, schedule=FadingSchedule(**fading), max_iter=N_ITERATIONS))
     assert_same(steps, definition(problem.start[0], gradient, fit, **fading, iterations=N_ITERATIONS))
@@ -128,7 +128,7 @@ def test_weights_that_fade(loss, learner, fading, algorithm, definition):
 @settings
 @fadings
 @pytest.mark.parametrize("look_ahead", [0.5, 2.0])
-def test_weights_that_fade_seen_from_ahead(loss, learner, fading, look_ahead):
+def test_fading_with_look_ahead_is_its_definition(loss, learner, fading, look_ahead):
     """The learners are the same as without look-ahead, but the newest have less weight in the model."""
     problem, fitter, gradient, fit = setting(loss, learner)
     schedule = FadingSchedule(**fading, look_ahead=look_ahead)
@@ -141,7 +141,7 @@ def test_weights_that_fade_seen_from_ahead(loss, learner, fading, look_ahead):
 @settings
 @fadings
 @pytest.mark.parametrize("correction", [1.0, 0.5])
-def test_agbm_with_weights_that_fade(loss, learner, fading, correction):
+def test_agbm_with_fading_is_its_definition(loss, learner, fading, correction):
     problem, fitter, gradient, fit = setting(loss, learner)
     steps = list(
         boosting.agbm(
@@ -197,7 +197,7 @@ def test_agbm_with_theory_momentum(loss, learner):
 @pytest.mark.slow
 @settings
 @pytest.mark.parametrize("option", ["fixed", "loss", "gradient"])
-def test_agbmr_restarts_as_its_option_says(loss, learner, option):
+def test_agbmr_restart_rules(loss, learner, option):
     problem, fitter, gradient, fit = setting(loss, learner)
     mu = 0.5 if option == "fixed" else None
     eta, gamma = (0.5, 0.1) if option == "fixed" else (0.1 if loss == "squared" else 1.0, 1.0)
@@ -249,12 +249,12 @@ def test_line_search_finds_the_smallest_loss(loss):
         before = step.f
 
 
-def test_line_search_ends_where_the_loss_falls_for_ever():
+def test_line_search_of_an_unbounded_loss_ends():
     problem = problem_of(LogLoss(), np.array([0.0, 1.0]))
     assert boosting.line_search(problem, problem.start, np.array([[-1.0, 1.0]]), largest=100.0) == 100.0
 
 
-def test_line_search_takes_no_step_uphill():
+def test_line_search_never_increases_the_loss():
     problem = problem_of(HalfSquaredError(), np.array([1.0, 2.0]))
     assert boosting.line_search(problem, problem.start, np.array([[-1.0, -1.0]])) == 0.0
 
@@ -361,7 +361,7 @@ def test_option_1_halves_the_gap_at_every_restart(share):
         assert after <= before / 2 + 1e-15
 
 
-def test_a_residual_that_is_not_finite_ends_the_algorithm():
+def test_non_finite_residuals_end_training():
     problem = problem_of(HalfSquaredError(), np.array([1.0, -1.0]), start=np.array([np.inf, 0.0]))
     for learner in (TreeLearner(), RegressorLearner(LinearRegression(), seed=0)):
         fitter = learner.bind(np.zeros((2, 1)), 2, None, np.zeros((1, 2)))

@@ -82,7 +82,7 @@ def test_folding_weights_into_leaves_changes_nothing(variant):
 @pytest.mark.slow
 @variants
 @pytest.mark.parametrize("dropout", [0.0, 0.3])
-def test_the_weights_of_the_last_iteration_are_found_without_a_replay(variant, dropout):
+def test_weights_of_the_last_iteration_need_no_replay(variant, dropout):
     X, y = load_diabetes(return_X_y=True)
     dropout = 0.0 if variant == "gbm line search" else dropout  # cannot be combined
     ensemble = regressor(variant, max_iter=40, method__dropout=dropout).fit(X, y).model_.ensembles[0]

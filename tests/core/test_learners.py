@@ -35,7 +35,7 @@ def data():
 @pytest.mark.slow
 @methods
 @pytest.mark.parametrize("learner", LEARNERS)
-def test_every_learner_with_every_method(data, method, learner):
+def test_learners_work_with_every_method(data, method, learner):
     X, y = data
     arguments = {
         "method": made(method, momentum=0.02, learner=LEARNERS[learner], second_order=False),
@@ -78,7 +78,7 @@ def test_weights_reach_the_last_step_of_a_pipeline(data):
     np.testing.assert_allclose(weighted, cut, rtol=1e-9, atol=1e-9)
 
 
-def test_a_learner_without_weights_says_so(data):
+def test_learners_without_sample_weight_raise(data):
     X, y = data
     with pytest.warns(UserWarning, match="takes no sample_weight"):
         AGBMRegressor(method=Fading(learner=KNeighborsRegressor()), max_iter=2).fit(X, y, sample_weight=np.ones(len(y)))

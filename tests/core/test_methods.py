@@ -1,4 +1,4 @@
-"""Methods as objects and by name: what they are, where their settings go, and what fit makes of "auto"."""
+"""Methods as objects and by name, their parameters, and the values that replace "auto"."""
 
 import pickle
 
@@ -25,7 +25,7 @@ NAMED = {
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_a_name_is_the_object_with_its_defaults(name, regression):
+def test_name_equals_object_with_defaults(name, regression):
     X, y = regression
     by_name = AGBMRegressor(method=name, max_iter=8).fit(X, y)
     by_object = AGBMRegressor(method=NAMED[name], max_iter=8).fit(X, y)
@@ -37,8 +37,8 @@ def test_a_name_is_the_object_with_its_defaults(name, regression):
 
 
 @pytest.mark.parametrize("name", ["gbm", "vagbm", "agbm"])
-def test_a_name_of_the_paper_is_the_algorithm_as_printed(name, regression):
-    """Written down a second time, for linear learners: gradient steps, two learners per iteration, full correction."""
+def test_names_of_the_paper_are_its_algorithms(name, regression):
+    """Against linear learners by hand: gradient steps, two learners per iteration, full correction."""
     X, y = regression
     X, y = X[:100, :3], (y[:100] - 150.0) / 100.0
 
@@ -94,7 +94,7 @@ class TestSettings:
         with pytest.raises(ValueError, match="Invalid parameter 'speed' for estimator Fading"):
             model.set_params(method="fading", method__speed=1)
 
-    def test_copies_are_apart(self, regression):
+    def test_clones_are_independent(self, regression):
         method = Fading(fade=0.3)
         model = AGBMRegressor(method=method, max_iter=3).fit(*regression)
         assert clone(model).method is not method
@@ -111,7 +111,7 @@ class TestSettings:
             ("line_search", True, "method=GBM(line_search=True), from agbm.methods"),
         ],
     )
-    def test_in_the_wrong_place(self, name, value, place):
+    def test_as_parameters_of_the_estimator_raise(self, name, value, place):
         for kind in (AGBMRegressor, AGBMClassifier):
             with pytest.raises(TypeError) as caught:
                 kind(**{name: value})
@@ -138,7 +138,7 @@ class TestSettings:
         ],
         ids=repr,
     )
-    def test_that_are_not_allowed(self, method, words, regression):
+    def test_invalid_values_raise(self, method, words, regression):
         with pytest.raises(ValueError, match=words):
             AGBMRegressor(method=method).fit(*regression)
 
@@ -157,7 +157,7 @@ class TestSettings:
 
 
 class TestResolved:
-    def test_what_auto_became(self, regression):
+    def test_of_auto(self, regression):
         X, y = regression
         found = AGBMRegressor().fit(X, y).resolved_params_
         assert repr(found) == repr(
@@ -219,7 +219,7 @@ class TestResolved:
         by_hand = AGBMRegressor(loss=Quantile(0.9), max_iter=1, l2_regularization=7.0 * 0.36).fit(X, y)
         assert l2[0] == l2[1][0] == pytest.approx(by_hand.resolved_params_["l2_regularization"])
 
-    def test_given_values_stay(self, regression):
+    def test_explicit_values_are_kept(self, regression):
         given = {"max_depth": 2, "min_samples_leaf": 7, "l2_regularization": 0.5, "max_iter": 3}
         given |= {"n_members": 2, "colsample_bynode": 0.7, "max_leaf_nodes": 3, "early_stopping": False}
         found = AGBMRegressor(**given).fit(*regression).resolved_params_

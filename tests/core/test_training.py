@@ -37,7 +37,7 @@ def test_a_callback_may_stop_before_the_first_iteration():
     assert np.array_equal(model.predict([[0.0]]), [0.5])
 
 
-def test_an_error_of_a_callback_reaches_the_user_as_it_is():
+def test_errors_of_callbacks_propagate():
     def fail(r):
         raise LookupError("mine")
 
@@ -82,5 +82,5 @@ class AnEnsemble(list):
 
 
 def test_means_do_not_depend_on_the_version_of_python():
-    """From 3.12 on, sum() carries what rounding has lost."""
+    """From 3.12 on, sum() compensates rounding errors."""
     assert mean_of([1e16, 1.0, 1.0, -1e16]) == 0.0

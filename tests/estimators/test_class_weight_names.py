@@ -1,4 +1,4 @@
-"""Names that other libraries have for weights of rare classes: errors say what they are here."""
+"""Errors for the names that other libraries use for weights of rare classes."""
 
 import pytest
 

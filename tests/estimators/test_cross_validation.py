@@ -1,4 +1,4 @@
-"""Cross-validation: each fold is the fit of its rows, and nothing of the test rows reaches training."""
+"""Cross-validation: each fold equals the fit of its rows, without leakage from the test rows."""
 
 import dask.array as da
 import numpy as np
@@ -49,7 +49,7 @@ CASES = {
 
 @pytest.mark.parametrize("weight", [None, "counts", "floats"])
 @pytest.mark.parametrize("case", CASES)
-def test_a_fold_is_the_fit_of_its_rows(case, weight):
+def test_fold_equals_fit_of_its_rows(case, weight):
     estimator, labels = CASES[case]
     X, y, rng = table()
     if case == "other learner":
@@ -111,7 +111,7 @@ def test_sparse_and_categorical_tables():
 
 
 @pytest.mark.parametrize("class_weight", [None, "balanced"])
-def test_test_labels_do_not_reach_training(class_weight):
+def test_labels_of_the_test_fold_do_not_affect_training(class_weight):
     rng = np.random.default_rng(1)
     n = 600
     X = pd.DataFrame({"number": rng.normal(size=n), "name": rng.choice([f"n{i}" for i in range(60)], n)})
@@ -129,7 +129,7 @@ def test_test_labels_do_not_reach_training(class_weight):
 
 
 @pytest.mark.parametrize("n_jobs", [2, 5])
-def test_threads_do_not_matter(n_jobs):
+def test_results_do_not_depend_on_n_jobs(n_jobs):
     X, y, _ = table()
     one, many = (agbm.cv(AGBMRegressor(max_iter=10, n_jobs=jobs), X, y, cv=3) for jobs in (1, n_jobs))
     np.testing.assert_array_equal(one.predictions, many.predictions)
@@ -220,7 +220,7 @@ def test_init_models_and_callbacks():
     assert not hasattr(estimator, "model_")
 
 
-def test_divergence_names_the_line_of_the_user():
+def test_divergence_warning_points_at_the_call():
     X, y, _ = table()
     with pytest.warns(UserWarning, match="Training diverged") as caught:
         agbm.cv(AGBMRegressor(method="gbm", learning_rate=50.0, max_iter=50), X, y, cv=3)

@@ -74,7 +74,7 @@ def test_score_is_ndcg_at_ten():
 
 
 @pytest.mark.parametrize("loss", ["auto", "listwise", "pairwise"])
-def test_bits_depend_neither_on_the_form_of_queries_nor_on_the_order_of_rows(loss):
+def test_same_bits_for_every_form_of_qid_and_row_order(loss):
     model = AGBMRanker(loss=loss, **FAST).fit(X, Y, qid=QID)
     expected = model.predict(X)
     order = np.random.default_rng(1).permutation(len(X))
@@ -196,7 +196,7 @@ def test_bad_losses():
         AGBMRegressor(loss="ndcg").fit(X, Y)
 
 
-def test_calibrate_says_that_scores_have_no_unit():
+def test_calibrate_raises():
     model = AGBMRanker(**FAST).fit(X, Y, qid=QID)
     with pytest.raises(ValueError, match="scores of a ranker"):
         model.calibrate(X, np.column_stack([Y, QID]))
@@ -237,7 +237,7 @@ def large_queries(form, relevance, number):
 
 
 @pytest.mark.parametrize("form", ["int64", "uint64", "frame", "polars", "list", "text"])
-def test_queries_that_floats_would_merge(form):
+def test_qid_beyond_float_precision(form):
     rng = np.random.default_rng(0)
     X, number = rng.normal(size=(240, 3)), np.repeat(rng.permutation(40), 6)
     relevance = np.clip(np.round(X[:, 0] + X[:, 1]), 0, 3)
@@ -295,7 +295,7 @@ def test_update(mode):
     assert model.score(other_X, other_Y, qid=other_qid) > 0.8
 
 
-def test_files_and_pickles_keep_every_bit(tmp_path):
+def test_files_and_pickles_are_exact(tmp_path):
     for arguments in ({}, {"position": np.arange(len(X)) % 5}):
         model = AGBMRanker(loss=LambdaRank("ndcg", 5, "linear"), **FAST).fit(X, Y, qid=QID, **arguments)
         model.save(tmp_path / "ranker.agbm")
@@ -308,7 +308,7 @@ def test_files_and_pickles_keep_every_bit(tmp_path):
             assert other.score(X, Y, qid=QID) == model.score(X, Y, qid=QID)
 
 
-def test_what_every_model_can_do():
+def test_common_methods_of_estimators():
     model = AGBMRanker(**FAST).fit(X, Y, qid=QID)
     *_, last = model.staged_predict(X)
     np.testing.assert_allclose(last, model.predict(X))

@@ -72,7 +72,7 @@ def test_forms_of_y(y):
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-def test_predictions_belong_together(loss):
+def test_predictions_are_consistent(loss):
     model = AGBMSurvival(loss=loss, **FAST).fit(X, Y)
     risk, times = model.predict(X), model.unique_times_
     survival = model.predict_survival_function(X, return_array=True)
@@ -137,7 +137,7 @@ def test_weights_are_repetitions(loss):
 
 
 @pytest.mark.parametrize("loss", ["cox", "cox:efron", "aft:extreme", "piecewise_exponential"])
-def test_order_of_rows_and_threads_do_not_matter(loss):
+def test_results_do_not_depend_on_row_order_or_threads(loss):
     order = np.random.default_rng(2).permutation(len(X))
     fast = {**FAST, "early_stopping": False}
     wanted = AGBMSurvival(loss=loss, **fast).fit(X, Y)
@@ -148,7 +148,7 @@ def test_order_of_rows_and_threads_do_not_matter(loss):
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-def test_a_unit_of_time_does_not_matter(loss):
+def test_results_do_not_depend_on_the_unit_of_time(loss):
     fast = {**FAST, "early_stopping": False}
     wanted = AGBMSurvival(loss=loss, **fast).fit(X, Y)
     found = AGBMSurvival(loss=loss, **fast).fit(X, np.column_stack([TIME * 1024.0, EVENT]))
@@ -169,7 +169,7 @@ def test_all_kinds_of_censoring(distribution):
 
 
 @pytest.mark.parametrize("loss", WITHOUT_COX)
-def test_early_stopping_does_not_end_before_the_risk_is_learned(loss):
+def test_early_stopping_waits_for_the_risk(loss):
     """Spreads and hazards of intervals overfit first; still, survival functions are as good as after 100 iterations."""
     rng = np.random.default_rng(100)
     X = rng.normal(size=(3_000, 6))
@@ -200,7 +200,7 @@ def test_baseline_is_that_of_rows_held_out():
         assert np.allclose(found, at * np.exp(model.predict(X[:1])[0]))
 
 
-def test_models_without_a_baseline_say_so(tmp_path):
+def test_models_without_a_baseline_raise(tmp_path):
     early = AGBMSurvival(**FAST).fit(X, Y).at_iteration(2)
     assert early.predict(X).shape == (len(X),)
     for method in ("predict_survival_function", "predict_time", "predict_cumulative_hazard_function"):
@@ -326,7 +326,7 @@ def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
 
-def test_scikit_learn_slices_labels():
+def test_labels_can_be_sliced_by_scikit_learn():
     model = AGBMSurvival(**FAST)
     for y in (structured(), Y, intervals()):
         loss = "aft:normal" if isinstance(y, pd.DataFrame) else "cox"
@@ -539,7 +539,7 @@ def test_cox_agrees_with_scikit_survival_on_linear_scores():
 
 
 @pytest.mark.parametrize("loss", ["cox", "aft:normal", "piecewise_exponential"])
-def test_exports_have_raw_scores(loss):
+def test_exports_return_raw_scores(loss):
     import lightgbm
     import onnxruntime
 
@@ -555,7 +555,7 @@ def test_exports_have_raw_scores(loss):
 
 
 @pytest.mark.parametrize("loss", ["cox", "aft:normal", "piecewise_exponential"])
-def test_cross_validation_has_risks(loss):
+def test_cross_validation_returns_risks(loss):
     scorer = {"concordance": lambda model, X, y: model.score(X, y)}
     result = agbm.cv(AGBMSurvival(loss=loss, **FAST), X, structured(), cv=3, scoring=scorer)
     assert (result.scores["validation_concordance"] > 0.65).all()

@@ -1,4 +1,4 @@
-"""Models in C: compiled by gcc and clang, they predict the same bits."""
+"""Models in C, compiled by gcc and clang: bitwise equal predictions."""
 
 import ctypes
 import re
@@ -53,7 +53,7 @@ def library(request, tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_same_bits(name, library):
+def test_predictions_are_bitwise_equal(name, library):
     fitted, X = fitted_and_rows(name)
     found, rows = library[f"model_{NAMES.index(name)}"], encode(fitted, X)
     raw, finished, predicted = expected(fitted, X)
@@ -81,14 +81,14 @@ def test_extreme_scores(library):
     assert_same_bits(found[:, 0], exp(scores))
 
 
-def test_the_logarithm_of_hazards(library):
+def test_log_hazards(library):
     fitted = more("hazards")
     scores = np.random.default_rng(0).normal(0.0, 30.0, (2000, fitted.model_.n_outputs))
     found = library[f"model_{NAMES.index('hazards')}"].call("finish", scores, np.empty((2000, 1)))
     assert_same_bits(found[:, 0], fitted.model_.loss.inverse_link(np.ascontiguousarray(scores.T)))
 
 
-def test_numbers_that_are_no_categories_are_missing(library):
+def test_unknown_categories_are_missing(library):
     fitted = model("squared")
     X = hard_rows(fitted)
     rows = with_unknown_numbers(encode(fitted, X))
@@ -112,8 +112,8 @@ def test_codes_of_categories(library):
     assert_same_bits(found.predict(rows, np.empty(len(X))), found.fitted.predict(X))
 
 
-def test_any_text_is_only_text(library):
-    """Names that are code, comments or trigraphs are neither, and are found as categories."""
+def test_texts_are_escaped(library):
+    """Names that look like code, comments or trigraphs are escaped, and work as categories."""
     found = library["hostile"]
     fitted = found.fitted
     known = fitted.model_.categories[0]
@@ -130,7 +130,7 @@ def test_names():
 
 
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
-def test_other_compilations(tmp_path):
+def test_other_compiler_flags(tmp_path):
     """As C++ and as C99 without extensions; declarations only; never with options that change results."""
     (tmp_path / "model.c").write_text(to_c(model("three classes"), name="ours"))
     (tmp_path / "main.c").write_text(
@@ -155,8 +155,8 @@ def test_other_compilations(tmp_path):
     assert "without -ffast-math" in refused.stderr
 
 
-def test_contraction_would_be_noticed(tmp_path):
-    """Or the comparison of bits above would show less than it seems to."""
+def test_contraction_raises(tmp_path):
+    """Otherwise the comparison of bits above would not cover it."""
     if compiler("gcc") is None:
         pytest.skip("gcc is not installed")
     text = re.sub(r"#pragma GCC .*", "", to_c(model("poisson")))

@@ -1,4 +1,4 @@
-"""Models in JavaScript, run by node or a browser: they predict the same bits, and explain their predictions."""
+"""Models in JavaScript, run by node or a browser: bitwise equal predictions, and contributions."""
 
 import shutil
 from functools import partial
@@ -66,12 +66,12 @@ def assert_equal(found, fitted, X):
 
 @pytest.fixture(scope="module")
 def results(run):
-    """What all models return, by name; in one process, since to start one takes longer."""
+    """The results of all models, by name, from one process."""
     return dict(zip(NAMES, run_js(run, encoded(map(case, NAMES))), strict=True))
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_same_bits(name, results):
+def test_predictions_are_bitwise_equal(name, results):
     assert_equal(results[name], *case(name))
 
 
@@ -93,7 +93,7 @@ def test_extreme_scores(run):
     assert_same_bits(np.array(run(driver, to_js(model("poisson")), scores), dtype=np.float64), exp(np.array(scores)))
 
 
-def test_numbers_that_are_no_categories_are_missing(run):
+def test_unknown_categories_are_missing(run):
     fitted = model("squared")
     X = hard_rows(fitted)
     (found,) = run_js(run, [(fitted, with_unknown_numbers(encode(fitted, X)))])
@@ -146,8 +146,8 @@ def test_codes_of_categories(run):
     assert run(ERROR, source, {"when": "2020-01-01"}).startswith("feature when must be a number, null or undefined")
 
 
-def test_any_text_is_only_text(run):
-    """Names that are code, comments or ends of scripts are none of these, and are found as categories."""
+def test_texts_are_escaped(run):
+    """Names that look like code, comments or ends of scripts are escaped, and work as categories."""
     fitted = hostile_model()
     source = to_js(fitted, contributions=True)
     assert source.isascii()

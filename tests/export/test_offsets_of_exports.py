@@ -69,7 +69,7 @@ class TestOnnx:
         assert not np.array_equal(label, model.predict(X))
         np.testing.assert_allclose(probabilities, model.predict_proba(X, offset=offset), rtol=1e-9)
 
-    def test_several_outputs_have_one_each(self, claims):
+    def test_several_outputs(self, claims):
         X, y, offset = claims
         offsets = np.column_stack([offset, -offset])
         model = AGBMRegressor(**SMALL).fit(X, np.column_stack([y, 2.0 * y]), offset=offsets)

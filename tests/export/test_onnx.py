@@ -5,7 +5,7 @@ import onnx
 import onnxruntime
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from onnx.reference import ReferenceEvaluator
 
@@ -14,6 +14,7 @@ from agbm import AGBMClassifier, AGBMRegressor
 from agbm.export import encode, to_onnx
 from agbm.export.onnx import rounded_down
 from export_models import MAKE_ALL, hard_rows, model, numbers, with_unknown_numbers
+from profiles import examples
 
 # What single precision costs: of a probability, and of a prediction relative to the largest one.
 PROBABILITY, PREDICTION = 1e-6, 2e-6
@@ -71,7 +72,7 @@ def test_the_reference_implementation_reads_sets_of_categories():
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("name", ["squared", "log_loss", "three classes"])
-def test_a_column_each_with_the_categories_in_the_graph(name, dtype):
+def test_one_input_per_column(name, dtype):
     fitted = model(name)
     X = hard_rows(fitted, dtype)
     feed = {name: X[[name]].to_numpy(dtype) for name in ("a", "b c")}
@@ -81,14 +82,14 @@ def test_a_column_each_with_the_categories_in_the_graph(name, dtype):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_numbers_that_are_no_categories_are_missing(dtype):
+def test_unknown_categories_are_missing(dtype):
     fitted = model("squared")
     X = hard_rows(fitted, dtype)
     codes = with_unknown_numbers(encode(fitted, X, dtype))
     assert_same(run(to_onnx(fitted, dtype=dtype), {"X": codes}), fitted, X, dtype)
 
 
-def test_every_float32_stays_on_its_side_of_a_threshold():
+def test_thresholds_are_exact_for_float32():
     """Rows at the thresholds tell rounding down from rounding to the nearest number."""
     fitted = model("squared")
     X = hard_rows(fitted, np.float32)
@@ -108,7 +109,7 @@ def test_rounding_down_keeps_the_order(threshold, x):
 
 
 @pytest.mark.slow
-@settings(max_examples=25)
+@examples(15)
 @given(
     seed=st.integers(0, 2**32 - 1),
     n_features=st.integers(1, 4),
@@ -136,7 +137,7 @@ def test_any_table(seed, n_features, n_categories, share_missing, n_classes, dep
 @pytest.mark.parametrize(
     "labels", [[False, True], [2, 9], [1.0, 3.0], ["a", "b"], np.array(["a", "b"], dtype=object), [1, 2, 3]]
 )
-def test_labels_come_back_as_they_were(labels):
+def test_labels_keep_their_type(labels):
     X, y = numbers()
     fitted = AGBMClassifier(max_iter=10).fit(X, np.asarray(labels)[np.minimum(y, len(labels) - 1)])
     label = run(to_onnx(fitted, dtype=np.float64), {"X": X})["label"]
@@ -153,7 +154,7 @@ def test_a_model_of_many_trees_in_single_precision():
     np.testing.assert_allclose(probabilities, fitted.predict_proba(X), rtol=0.0, atol=PROBABILITY)
 
 
-def test_the_file_is_a_file(tmp_path):
+def test_export_to_a_file(tmp_path):
     fitted = model("log_loss")
     onnx.save(to_onnx(fitted), tmp_path / "model.onnx")
     proto = onnx.load(tmp_path / "model.onnx")
@@ -168,7 +169,7 @@ def test_a_column_without_categories():
     assert_same(run(to_onnx(fitted, dtype=np.float64, columns=True), feed), fitted, X, np.float64)
 
 
-def test_errors_say_what_to_do():
+def test_errors():
     fitted = model("squared")
     with pytest.raises(ValueError, match=r"dtype=<class 'int'> must be float32 or float64"):
         to_onnx(fitted, dtype=int)
@@ -189,7 +190,7 @@ def test_errors_say_what_to_do():
         to_onnx(halves)
 
 
-def test_no_root_has_children_of_the_same_number():
+def test_constant_trees_are_pruned():
     """As an inner node and as a leaf: onnxruntime before 1.24 took such a root for a leaf."""
     X = np.arange(40.0)[:, np.newaxis]
     y = 100.0 * (X[:, 0] < 10.0) + X[:, 0]

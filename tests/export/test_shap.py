@@ -128,8 +128,8 @@ def test_categories():
     assert len(to_shap(model)["trees"]) == model.n_trees_
 
 
-def test_the_estimator_itself_is_refused_by_shap():
-    """If this fails, shap has learned to accept any estimator: docs/explain.md says that it does not."""
+def test_shap_refuses_the_estimator_itself():
+    """If this fails, shap accepts any estimator now, and docs/explain.md must be changed."""
     model = MODELS["regression"]()
     with pytest.raises(Exception, match="Model type not yet supported by TreeExplainer"):
         shap.TreeExplainer(model)

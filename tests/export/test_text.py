@@ -1,4 +1,4 @@
-"""Trees as text, DOT and pictures: what is printed must lead to the model's own predictions."""
+"""Trees as text, DOT and plots, which must lead to the predictions of the model."""
 
 import json
 import re
@@ -59,7 +59,7 @@ def values_by_graph(dot, rows):
 @pytest.mark.slow
 @pytest.mark.parametrize("read", [values_by_text, values_by_graph])
 @pytest.mark.parametrize("name", ["squared", "three classes", "three classes, vector leaves", "single leaves"])
-def test_what_is_printed_leads_to_the_scores(name, read):
+def test_printed_trees_give_the_scores(name, read):
     fitted = model(name)
     # Categories that fit has seen, or none: what is unknown is missing.
     X = hard_rows(fitted)[::7].replace("never seen", None)
@@ -83,13 +83,13 @@ def test_what_is_printed_leads_to_the_scores(name, read):
         ("two outputs, vector leaves", 0, "tree 0 of 8, adds to the scores of outputs 0, 1"),
     ],
 )
-def test_the_title_says_what_the_tree_is_for(name, tree, title):
+def test_titles(name, tree, title):
     fitted = model(name, **ONE)
     assert export_text(fitted, tree).splitlines()[0] == title
     assert f'label="{title}"' in to_graphviz(fitted, tree)
 
 
-def test_a_small_tree_to_the_letter():
+def test_exact_text_of_a_small_tree():
     X = pd.DataFrame({"size": [1.0, 2.0, 3.0, 4.0] * 10, "kind": ["new"] * 20 + ["old"] * 20})
     y = 4.0 * (X["size"] > 2.0) + 2.0 * (X["kind"] == "old")
     fitted = AGBMRegressor(
@@ -108,7 +108,7 @@ def test_a_small_tree_to_the_letter():
     )
 
 
-def test_long_sets_and_digits_are_cut():
+def test_long_sets_and_digits_are_shortened():
     fitted = model("squared")
     sizes = {
         (number, node): len(members)
@@ -124,7 +124,7 @@ def test_long_sets_and_digits_are_cut():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["squared", "three classes, vector leaves", "single leaves", "no trees"])
-def test_the_picture_has_every_node_and_edge(name):
+def test_plot_has_every_node_and_edge(name):
     fitted = model(name)
     ax = plot_tree(fitted)
     tree = view(fitted).trees[0]
@@ -148,7 +148,7 @@ def test_boxes_do_not_overlap(name):
     plt.close(ax.figure)
 
 
-def test_the_picture_goes_where_it_is_told():
+def test_plot_on_given_axes():
     figure, axes = plt.subplots(1, 2)
     assert plot_tree(model("log_loss", **ONE), 1, ax=axes[1]) is axes[1]
     assert axes[1].get_title() == "tree 1 of 8, adds to the score of class yes"
@@ -167,7 +167,7 @@ def test_names_of_any_kind(tmp_path):
 
 
 @pytest.mark.parametrize("export", [export_text, to_graphviz, plot_tree])
-def test_errors_say_what_to_do(export):
+def test_errors(export):
     fitted = model("squared", **ONE)
     with pytest.raises(ValueError, match=r"tree=8 must be an integer from 0 to 7: the model has 8 trees"):
         export(fitted, 8)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import treelite
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agbm import AGBMClassifier
@@ -19,6 +19,7 @@ from export_models import (
     scores,
     with_unknown_numbers,
 )
+from profiles import examples
 
 CLOSE = {"rtol": 1e-13, "atol": 1e-13}
 
@@ -41,7 +42,7 @@ def test_treelite_predicts_the_same(name, dtype):
     np.testing.assert_allclose(predict(exported, numbers_of_X), predictions(fitted, X), **close)
 
 
-def test_the_model_survives_a_file(tmp_path):
+def test_file_round_trip(tmp_path):
     fitted = model("three classes, vector leaves")
     to_treelite(fitted).serialize(tmp_path / "model.tl")
     X = hard_rows(fitted)
@@ -49,7 +50,7 @@ def test_the_model_survives_a_file(tmp_path):
     np.testing.assert_allclose(again, scores(fitted, X), **CLOSE)
 
 
-def test_what_the_model_says_of_itself():
+def test_metadata():
     exported = to_treelite(model("three classes", **ONE))
     assert (exported.num_tree, exported.num_feature) == (24, 4)
     assert to_treelite(model("three classes, vector leaves", **ONE)).num_tree == 8
@@ -58,14 +59,14 @@ def test_what_the_model_says_of_itself():
     assert tree.get_field("gain")[0] > 0.0
 
 
-def test_numbers_that_are_no_categories_are_missing():
+def test_unknown_categories_are_missing():
     fitted = model("squared")
     X = hard_rows(fitted)
     actual = predict(to_treelite(fitted), with_unknown_numbers(encode(fitted, X)))
     np.testing.assert_allclose(actual, predictions(fitted, X), **CLOSE)
 
 
-def test_infinities_take_the_same_way():
+def test_infinities():
     X, y = numbers()
     fitted = AGBMClassifier(max_iter=10).fit(X, y)
     extreme = np.array([[np.inf] * 3, [-np.inf] * 3, [1e-40] * 3])
@@ -73,7 +74,7 @@ def test_infinities_take_the_same_way():
     np.testing.assert_allclose(predict(to_treelite(fitted), extreme, pred_margin=True), expected, **CLOSE)
 
 
-@settings(max_examples=15)
+@examples(10)
 @given(seed=st.integers(0, 2**32 - 1), n_categories=st.integers(1, 150), share_missing=st.sampled_from([0.0, 0.3]))
 def test_any_categories(seed, n_categories, share_missing):
     rng = np.random.default_rng(seed)

@@ -1,4 +1,4 @@
-"""What all exports share: what they refuse, what they need, and what the view of a model says."""
+"""The view of a model that all exports share, and the errors that they share."""
 
 import sys
 
@@ -38,7 +38,7 @@ def refused():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", EXPORTS)
-def test_refusals_say_why(name):
+def test_unsupported_models_raise(name):
     for fitted, message in refused():
         with pytest.raises(ValueError, match=message):
             getattr(export, name)(fitted)
@@ -52,7 +52,7 @@ def test_refusals_say_why(name):
     ("name", "module", "extra"),
     [("to_onnx", "onnx", "onnx"), ("to_treelite", "treelite", "treelite"), ("plot_tree", "matplotlib", "plot")],
 )
-def test_a_library_that_is_not_there(monkeypatch, name, module, extra):
+def test_missing_library_raises(monkeypatch, name, module, extra):
     for loaded in [name for name in sys.modules if name.split(".")[0] == module]:
         monkeypatch.delitem(sys.modules, loaded)
     monkeypatch.setitem(sys.modules, module, None)
@@ -61,7 +61,7 @@ def test_a_library_that_is_not_there(monkeypatch, name, module, extra):
 
 
 def value_at(tree, row):
-    """What a tree adds for a row of numbers: the questions once more, one by one."""
+    """The value of a tree for a row, split by split."""
     node = 0
     while tree.feature[node] >= 0:
         x = row[tree.feature[node]]
@@ -75,7 +75,7 @@ def value_at(tree, row):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MAKE_ALL)
-def test_the_questions_lead_to_the_scores(name):
+def test_splits_lead_to_the_scores(name):
     fitted = model(name)
     X = hard_rows(fitted)[::3]
     seen, rows = view(fitted), export.encode(fitted, X)
@@ -85,8 +85,8 @@ def test_the_questions_lead_to_the_scores(name):
     np.testing.assert_allclose(total, scores(fitted, X), rtol=1e-12, atol=1e-12)
 
 
-def test_the_models_have_what_is_hard():
-    """Or the tests of the formats would show less than they seem to."""
+def test_models_cover_the_hard_cases():
+    """Otherwise the tests of the formats would not cover them."""
     trees = [tree for name in MAKE_ALL for tree in view(model(name)).trees]
     questions = [(tree, node) for tree in trees for node in np.flatnonzero(tree.inner)]
     assert any(len(members) and max(members) > 64 for tree in trees for members in tree.members.values())

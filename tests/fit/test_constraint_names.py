@@ -1,4 +1,4 @@
-"""Constraints by names of columns: the same model as by positions, wherever rows are."""
+"""Constraints by column names, which equal constraints by positions."""
 
 import numpy as np
 import pandas as pd
@@ -25,7 +25,7 @@ def houses(n=300):
 
 
 @pytest.mark.parametrize(("named", "by_position"), FORMS)
-def test_names_are_positions(named, by_position):
+def test_names_equal_positions(named, by_position):
     X, y = houses()
     expected = AGBMRegressor(**SMALL, **by_position).fit(X, y).predict(X)
     assert not np.array_equal(expected, AGBMRegressor(**SMALL).fit(X, y).predict(X))

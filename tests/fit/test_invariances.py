@@ -1,4 +1,6 @@
-"""What a model must not depend on: the units of the labels, where their zero is, how small they are."""
+"""Invariance to the unit, the zero and the magnitude of the labels, and to the order of classes."""
+
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -37,6 +39,7 @@ OF_AMOUNTS = {
     "gamma": lambda unit: "gamma",
     "tweedie": lambda unit: Tweedie(1.6),
 }
+LOSSES_OF = {"numbers": OF_NUMBERS, "amounts": OF_AMOUNTS}
 VARIANTS = {
     "default": {},
     "early stopping": {"early_stopping": True, "max_iter": 200, "learning_rate": 0.3, "n_iter_no_change": 5},
@@ -51,6 +54,13 @@ def predictions(loss, variant, X, y, unit):
     return model.predict(X) / unit, model.n_iter_
 
 
+@cache
+def in_unit_one(losses, loss, variant):
+    """Predictions for the rows above, with which those in several other units are compared."""
+    X, y = rows()
+    return predictions(LOSSES_OF[losses][loss], variant, X, np.exp(y / 4) if losses == "amounts" else y, 1.0)
+
+
 @pytest.mark.slow
 class TestUnit:
     @every_variant
@@ -58,7 +68,7 @@ class TestUnit:
     @pytest.mark.parametrize("loss", OF_NUMBERS)
     def test_numbers_in_powers_of_two(self, loss, unit, variant):
         X, y = rows()
-        one, n_iter = predictions(OF_NUMBERS[loss], variant, X, y, 1.0)
+        one, n_iter = in_unit_one("numbers", loss, variant)
         other, as_many = predictions(OF_NUMBERS[loss], variant, X, y, unit)
         np.testing.assert_array_equal(other, one)
         assert n_iter == as_many
@@ -66,7 +76,7 @@ class TestUnit:
     @pytest.mark.parametrize("unit", [2.0**-40, 2.0**30])
     @pytest.mark.parametrize("loss", OF_NUMBERS)
     def test_labels_that_are_mostly_equal(self, loss, unit):
-        """The distance of most rows is zero at first, and says nothing of the unit."""
+        """The residual of most rows is zero at first, and does not reveal the unit."""
         X, y = rows()
         y = np.where(y > 2.5, y, 0.0)
         assert np.mean(y == 0.0) > 0.6
@@ -74,12 +84,12 @@ class TestUnit:
         np.testing.assert_array_equal(predictions(OF_NUMBERS[loss], "default", X, y, unit)[0], one)
 
     @every_variant
-    @pytest.mark.parametrize("unit", [1e-7, 3.0, 1e9])
+    @pytest.mark.parametrize("unit", [1e-7, 1e9])
     @pytest.mark.parametrize("loss", OF_NUMBERS)
     def test_numbers(self, loss, unit, variant):
         """To rounding, which decides between splits that gain the same: losses with a kink have many such."""
         X, y = rows()
-        one, n_iter = predictions(OF_NUMBERS[loss], variant, X, y, 1.0)
+        one, n_iter = in_unit_one("numbers", loss, variant)
         other, as_many = predictions(OF_NUMBERS[loss], variant, X, y, unit)
         if loss in SMOOTH:
             assert np.mean(np.abs(other - one) > 1e-6) < 0.02
@@ -91,12 +101,12 @@ class TestUnit:
             assert losses[0] == pytest.approx(losses[1], rel=0.25 if stops else 0.05)
 
     @pytest.mark.parametrize("variant", ["default", "early stopping", "agbm"])
-    @pytest.mark.parametrize("unit", [1e-30, 1e-12, 0.01, 100.0, 1e20])
+    @pytest.mark.parametrize("unit", [1e-30, 0.01, 1e20])
     @pytest.mark.parametrize("loss", OF_AMOUNTS)
     def test_amounts(self, loss, unit, variant):
         """With a log link the scores shift, which changes their last bits; l2 is in rows, of no unit."""
         X, y = rows()
-        one, n_iter = predictions(OF_AMOUNTS[loss], variant, X, np.exp(y / 4), 1.0)
+        one, n_iter = in_unit_one("amounts", loss, variant)
         other, as_many = predictions(OF_AMOUNTS[loss], variant, X, np.exp(y / 4), unit)
         assert np.mean(np.abs(other / one - 1.0) > 1e-5) < 0.05
         assert abs(n_iter - as_many) <= 2
@@ -125,14 +135,14 @@ class TestShift:
 
 class TestClasses:
     @pytest.mark.parametrize("loss", ["log_loss", "exponential"])
-    def test_which_of_two_classes_comes_first(self, loss):
+    def test_order_of_two_classes(self, loss):
         X, y = rows()
         model = AGBMClassifier(loss=loss, max_iter=15, early_stopping=False)
         one = clone(model).fit(X, np.where(y > 0.5, "b", "a")).predict_proba(X)
         other = clone(model).fit(X, np.where(y > 0.5, "a", "b")).predict_proba(X)
         np.testing.assert_allclose(one, other[:, ::-1], atol=1e-9)
 
-    def test_the_order_of_several(self):
+    def test_order_of_several_classes(self):
         X, y = rows()
         codes = np.digitize(y, [-0.5, 0.5, 1.5])
         order = np.array([2, 0, 3, 1])
@@ -150,7 +160,7 @@ class TestSmallAndLarge:
         assert AGBMRegressor(loss=loss).fit(X, amounts).predict(X).mean() == pytest.approx(amounts.mean(), rel=0.05)
 
     @pytest.mark.parametrize("loss", ["squared_error", "poisson"])
-    def test_squares_that_vanish(self, loss):
+    def test_squares_that_underflow(self, loss):
         X, y = rows()
         with pytest.raises(ValueError, match=r"y: residuals of the start function are at most .* scale y up"):
             AGBMRegressor(loss=loss).fit(X, 1e-200 * np.exp(y / 4))
@@ -158,7 +168,7 @@ class TestSmallAndLarge:
         AGBMRegressor(max_iter=2).fit(X, np.full(N, 1e-200))
 
     @pytest.mark.parametrize("model", ["zero", "negative"])
-    def test_predictions_that_have_no_logarithm(self, model):
+    def test_predictions_of_zero(self, model):
         class Constant:
             def predict(self, X):
                 return np.full(len(X), 0.0 if model == "zero" else -1.0)
@@ -203,14 +213,14 @@ class TestDates:
     )
 
     @pytest.mark.parametrize("y", KINDS, ids=lambda y: str(y.dtype))
-    def test_are_no_numbers(self, y):
+    def test_dates_as_labels_raise(self, y):
         X = np.random.default_rng(0).normal(size=(100, 2))
         with pytest.raises(ValueError, match=r"^y has dates or times"):
             AGBMRegressor().fit(X, y)
         with pytest.raises(ValueError, match=r"^y_val has dates or times"):
             AGBMRegressor().fit(X, X[:, 0], X_val=X, y_val=y)
 
-    def test_missing_ones_are_no_classes(self):
+    def test_missing_dates_are_not_classes(self):
         X = np.random.default_rng(0).normal(size=(100, 2))
         for y in (np.array(["2024-01-01", "NaT"] * 50, dtype="datetime64[D]"), pd.Series([pd.NaT, "a"] * 50)):
             with pytest.raises(ValueError, match=r"y has missing labels"):
@@ -228,7 +238,7 @@ class TestEarlyStopping:
         answers = [stopping(Record(i, i, 0.0, unit * loss + shift)) for i, loss in enumerate(losses)]
         assert answers == [False, False, False, False, False, True, False]
 
-    def test_a_loss_that_never_falls(self):
+    def test_a_constant_loss(self):
         stopping = EarlyStopping(n_iter_no_change=3, criterion=by_loss(validation=True))
         assert [stopping(Record(i, i, 0.0, 1.0 + i)) for i in range(4)] == [False, False, False, True]
 

@@ -46,7 +46,7 @@ def test_learners_other_than_trees():
 
 
 @pytest.mark.parametrize("iteration", [-1, 6])
-def test_iterations_that_are_not_kept(iteration):
+def test_unavailable_iterations_raise(iteration):
     X, y = load_diabetes(return_X_y=True)
     model = AGBMRegressor(max_iter=5, early_stopping=False).fit(X, y)
     with pytest.raises(ValueError, match=f"iteration={iteration} must be between 0 and best_iteration_=5"):
@@ -64,7 +64,7 @@ class TestTrial:
         X = rng.normal(size=(self.N, 4))
         return X, np.sin(2 * X[:, 0]) + rng.normal(size=self.N)
 
-    def test_is_the_fit_with_this_number(self, data, tmp_path):
+    def test_equals_the_fit_with_this_max_iter(self, data, tmp_path):
         X, y = data
         told = []
         model = AGBMRegressor(n_members=1, callbacks=[lambda record: told.append(record.iteration)]).fit(X, y)
@@ -102,7 +102,7 @@ class TestTrial:
             ({"early_stopping": True}, N, True),
         ],
     )
-    def test_there_is_none(self, parameters, n_rows, stops_early, data):
+    def test_without_iterations_raises(self, parameters, n_rows, stops_early, data):
         X, y = data[0][:n_rows], data[1][:n_rows]
         model = AGBMRegressor(n_members=1, max_iter=3, **parameters).fit(X, y)
         assert model.resolved_params_["early_stopping"] is stops_early

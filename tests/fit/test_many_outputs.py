@@ -1,4 +1,4 @@
-"""More than two classes, and more than one label a row."""
+"""More than two classes, and several labels per row."""
 
 import numpy as np
 import pandas as pd
@@ -13,7 +13,7 @@ from sklearn.model_selection import cross_val_score, train_test_split
 from agbm import AGBMClassifier, AGBMRegressor
 from agbm.losses import AbsoluteError, Multinomial
 from agbm.methods import AGBM, GBM, Fading
-from variants import METHODS, made, methods, newton, shared, strategies
+from variants import METHODS, few, made, methods, newton, shared, strategies
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +33,7 @@ class TestClasses:
     @strategies
     @shared
     @newton
-    def test_every_way_learns(self, iris, method, strategy, shared_structure, second_order):
+    def test_every_method_and_strategy_learns(self, iris, method, strategy, shared_structure, second_order):
         X, y = iris
         model = AGBMClassifier(
             method=made(method, shared_structure=shared_structure, second_order=second_order),
@@ -72,8 +72,8 @@ class TestClasses:
         assert model.n_trees_ == trees == model.model_.folded.n_learners
         assert model.feature_importances_.sum() == pytest.approx(1.0)
 
-    def test_two_classes_as_three(self):
-        """The softmax of two scores is the logistic function: a third class without rows near must change little."""
+    def test_a_third_class_without_rows(self):
+        """The softmax of two scores is the logistic function: a distant third class must change little."""
         rng = np.random.default_rng(0)
         X = rng.normal(size=(2000, 3))
         y = (X[:, 0] + rng.normal(size=2000) > 0).astype(int)
@@ -95,7 +95,7 @@ class TestClasses:
 
     @pytest.mark.slow
     @strategies
-    @methods
+    @pytest.mark.parametrize("method", few(METHODS, "fading", "agbm"))
     def test_a_thousand_classes(self, strategy, method):
         rng = np.random.default_rng(0)
         X = rng.permutation(2000).astype(float)[:, np.newaxis]
@@ -141,7 +141,7 @@ class TestClasses:
     @strategies
     @methods
     @newton
-    def test_a_whole_weight_is_a_repeated_row(self, iris, strategy, method, second_order):
+    def test_integer_weights_equal_repeated_rows(self, iris, strategy, method, second_order):
         X, y = iris
         weight = np.arange(len(y)) % 4 + 1
         settings = {"max_iter": 8, "max_depth": 3, "max_bins": 16, "early_stopping": False}
@@ -168,7 +168,7 @@ class TestClasses:
 
     @pytest.mark.slow
     @strategies
-    def test_start_models(self, iris, strategy):
+    def test_init(self, iris, strategy):
         X, y = iris
         start = LogisticRegression(max_iter=1000).fit(X, y)
         model = AGBMClassifier(init=start, max_iter=5, multi_strategy=strategy, early_stopping=False).fit(X, y)
@@ -176,14 +176,14 @@ class TestClasses:
         with pytest.raises(ValueError, match=r"init=.* has classes \[False, True\], y has \[0, 1, 2\]"):
             AGBMClassifier(init=LogisticRegression().fit(X, y > 0)).fit(X, y)
 
-    def test_another_learner(self, iris):
+    def test_other_learners(self, iris):
         X, y = iris
         model = AGBMClassifier(method=AGBM(learner=Ridge()), max_iter=10).fit(X, y)
         assert model.score(X, y) > 0.8
         assert model.n_trees_ == 3 * 18
         np.testing.assert_allclose(list(model.staged_decision_function(X))[-1], model.decision_function(X))
 
-    def test_a_class_of_one_row_is_for_training(self):
+    def test_a_class_of_one_row_is_not_held_out(self):
         X = np.arange(400.0)[:, np.newaxis]
         y = np.digitize(X[:, 0], [100, 200])
         y[7] = 9
@@ -192,7 +192,7 @@ class TestClasses:
             assert np.isfinite(model.history_["validation_loss"]).all()
             assert model.history_["validation_loss"][0] < 2.0, "no class without a training row"
 
-    def test_a_loss_of_ones_own_for_several_classes(self, iris):
+    def test_custom_multiclass_loss(self, iris):
         X, y = iris
 
         class Focused(Multinomial):
@@ -216,7 +216,7 @@ class TestClasses:
 
 
 class TestClassWeight:
-    def test_is_a_weight_of_rows(self, iris):
+    def test_equals_sample_weight(self, iris):
         X, y = iris
         weight = np.array([1.0, 3.0, 2.0])
         by_row = AGBMClassifier(max_iter=5).fit(X, y, sample_weight=weight[y])
@@ -235,7 +235,7 @@ class TestClassWeight:
         assert (balanced.predict(X) == "rare").mean() > 2 * (plain.predict(X) == "rare").mean()
         assert balanced.history_["train_loss"][0] == pytest.approx(np.log(2))
 
-    def test_a_class_without_weight_is_no_class(self, iris):
+    def test_a_class_of_zero_weight_is_dropped(self, iris):
         X, y = iris
         model = AGBMClassifier(max_iter=2, class_weight={2: 0.0}).fit(X, y)
         assert list(model.classes_) == [0, 1]
@@ -259,7 +259,7 @@ class TestSeveralLabels:
     @methods
     @strategies
     @shared
-    def test_every_way_learns(self, several, method, strategy, shared_structure):
+    def test_every_method_and_strategy_learns(self, several, method, strategy, shared_structure):
         X, y = several
         settings = {"n_members": 1, "max_iter": 20, "max_depth": 3}
         model = AGBMRegressor(
@@ -280,7 +280,7 @@ class TestSeveralLabels:
         alone = np.column_stack([AGBMRegressor(**settings).fit(X, y[:, k]).predict(X) for k in range(3)])
         np.testing.assert_allclose(together, alone, rtol=1e-9)
 
-    def test_one_column_stays_a_column(self, several):
+    def test_one_column_keeps_its_shape(self, several):
         X, y = several
         column = AGBMRegressor(max_iter=5).fit(X, y[:, :1]).predict(X)
         assert column.shape == (len(y), 1)
@@ -298,7 +298,7 @@ class TestSeveralLabels:
         repeated = clone(model).fit(np.repeat(X, weight, axis=0), np.repeat(y, weight, axis=0), X_val=X, y_val=y)
         np.testing.assert_allclose(model.predict(X), repeated.predict(X), rtol=1e-6)
 
-    def test_start_models_and_other_learners(self, several):
+    def test_init_and_other_learners(self, several):
         X, y = several
         settings = {"max_iter": 3, "max_depth": 2, "early_stopping": False}
         model = AGBMRegressor(init=LinearRegression().fit(X, y), **settings).fit(X, y)

@@ -1,8 +1,8 @@
-"""Models of several members: what they are, that they have the same bits everywhere, and where they are kept."""
+"""Models of several members: their definition, reproducibility and files."""
 
 import numpy as np
 import pytest
-from hypothesis import given, reject, settings
+from hypothesis import given, reject
 from hypothesis import strategies as st
 from sklearn.datasets import load_iris
 from sklearn.metrics import log_loss
@@ -10,6 +10,7 @@ from sklearn.metrics import log_loss
 import agbm
 from agbm import AGBMClassifier, AGBMRegressor, Batches, Checkpoint
 from agbm._data.hold_out import both_parts, held_out_rows, seed_of
+from profiles import examples
 from toys import rewrite
 from variants import like_default, methods
 
@@ -146,7 +147,7 @@ class TestFiles:
     @pytest.mark.parametrize(
         ("n_members", "rule"), [(0, "n_members"), (1001, "n_members"), (7, "do not divide"), (True, "n_members")]
     )
-    def test_numbers_of_members_that_cannot_be(self, n_members, rule, regression, tmp_path):
+    def test_invalid_numbers_of_members_raise(self, n_members, rule, regression, tmp_path):
         path = tmp_path / "model.agbm"
         AGBMRegressor(**members(early_stopping=False)).fit(*regression).save(path)
         rewrite(path, lambda description, arrays: description.update(n_members=n_members))
@@ -169,7 +170,7 @@ class TestFiles:
         with pytest.raises(agbm.ModelFileError, match="member 1 shares a model"):
             agbm.load(path)
 
-    def test_other_members_than_the_parameters_say_cannot_be_resumed(self, regression, tmp_path):
+    def test_another_number_of_members_cannot_be_resumed(self, regression, tmp_path):
         path = tmp_path / "model.agbm"
         AGBMRegressor(**members(early_stopping=False)).fit(*regression).save(path)
         rewrite(path, lambda description, arrays: (description.update(n_members=5), arrays.pop("chain")))
@@ -177,12 +178,12 @@ class TestFiles:
             agbm.load(path).set_params(warm_start=True, max_iter=20).fit(*regression)
 
 
-class TestParts:
+class TestFoldsOfMembers:
     @given(
         n_rows=st.integers(5, 60), n_parts=st.integers(2, 6), share=st.floats(0.05, 0.6), n_classes=st.integers(1, 4),
         seed=st.integers(0, 1000),
     )  # fmt: skip
-    @settings(max_examples=200)
+    @examples(60)
     def test_every_row_once_and_every_class_remains(self, n_rows, n_parts, share, n_classes, seed):
         classes = np.random.default_rng(seed).integers(0, n_classes, n_rows)
         try:
@@ -219,6 +220,6 @@ class TestParts:
 
 
 @pytest.mark.parametrize("value", [0, 1.5, "many", 1001])
-def test_a_number_of_members_that_is_wrong(value, regression):
+def test_invalid_n_members_raises(value, regression):
     with pytest.raises(ValueError, match="n_members"):
         AGBMRegressor(n_members=value).fit(*regression)

@@ -14,7 +14,7 @@ CLASSES = np.array(["middle", "poor", "rich"])
 
 
 def people(n=400, seed=0, n_classes=3):
-    """Labels in which noise breaks what the constraints want."""
+    """Labels whose noise violates the constraints."""
     rng = np.random.default_rng(seed)
     X = pd.DataFrame({"income": rng.normal(size=n), "age": rng.normal(size=n), "height": rng.normal(size=n)})
     scores = rng.normal(size=(n, n_classes)) + 0.8 * np.sin(3.0 * X.to_numpy()[:, :n_classes])
@@ -99,7 +99,7 @@ def test_labels_and_outputs():
         assert np.array_equal(model.predict(X)[:, output], alone.predict(X))
 
 
-def test_zero_is_no_constraint():
+def test_zero_means_unconstrained():
     X, codes = people()
     free = AGBMClassifier(**SMALL).fit(X, codes).predict_proba(X)
     assert np.array_equal(

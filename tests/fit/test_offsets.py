@@ -1,4 +1,4 @@
-"""Offsets: raw scores that rows start from. They give the models that other formulations of the same problem give."""
+"""Offsets of the raw score, which give the same models as equivalent formulations of the problem."""
 
 from itertools import pairwise
 
@@ -45,7 +45,7 @@ def same(one, other, X, **arguments):
     return np.array_equal(*(getattr(model, method)(X, **arguments) for model in (one, other)))
 
 
-class TestTheSameProblemInOtherWords:
+class TestEquivalentProblems:
     def test_exposure_is_a_weighted_rate(self, claims):
         """exp(f + log e) - y f is e (exp(f) - (y / e) f): a rate with the exposure as its weight."""
         X, y, exposure = claims
@@ -138,7 +138,7 @@ class TestRows:
         rows = np.repeat(np.arange(len(y)), times)
         assert np.array_equal(model.fit(X[rows], y[rows] + 1, offset=np.log(exposure[rows])).predict(X), one)
 
-    def test_validation_and_watched_rows_have_theirs(self, claims):
+    def test_validation_and_watched_rows_have_their_own(self, claims):
         X, y, exposure = claims
         offset = np.log(exposure)
         model = AGBMRegressor(loss="poisson", n_members=2, max_iter=30, scoring="neg_mean_poisson_deviance")
@@ -152,8 +152,8 @@ class TestRows:
         for name in ("validation", "again"):
             assert model.history_[f"{name}_neg_mean_poisson_deviance"][at] == pytest.approx(-found)
 
-    def test_held_out_rows_keep_theirs(self, classes):
-        """If offsets and rows were mixed up, the loss at the start would differ."""
+    def test_held_out_rows_keep_their_own(self, classes):
+        """If offsets were assigned to other rows, the initial loss would differ."""
         X, y, _ = classes
         model = AGBMClassifier(max_iter=3, n_members=1, early_stopping=True, init="zero")
         model.fit(X, y, offset=20.0 * (y - 0.5))
@@ -169,7 +169,7 @@ class TestRows:
 
 
 class TestPrediction:
-    def test_every_method_adds_it(self, classes):
+    def test_every_method_adds_the_offset(self, classes):
         X, y, scores = classes
         model = AGBMClassifier(max_iter=9).fit(X, y, offset=scores)
         found = model.decision_function(X, offset=scores)
@@ -189,7 +189,7 @@ class TestPrediction:
         *_, last = model.staged_predict(X, offset=np.log(exposure))
         np.testing.assert_allclose(last, model.predict(X, offset=np.log(exposure)))
 
-    def test_contributions_and_predictors_are_without(self, claims):
+    def test_contributions_and_predictors_leave_it_out(self, claims):
         X, y, exposure = claims
         model = AGBMRegressor(loss="poisson", max_iter=5).fit(X, y, offset=np.log(exposure))
         np.testing.assert_allclose(model.predict_contributions(X).sum(axis=1), np.log(model.predict(X)))
@@ -214,7 +214,7 @@ class TestResumedRuns:
         assert np.array_equal(once.history_["train_loss"], twice.history_["train_loss"])
 
     @pytest.mark.parametrize("in_batches", [False, True])
-    def test_a_checkpoint_is_of_its_offsets(self, claims, tmp_path, in_batches):
+    def test_checkpoint_of_other_offsets_raises(self, claims, tmp_path, in_batches):
         X, y, exposure = claims
         offset, file = np.log(exposure), tmp_path / "run.agbm"
 
@@ -329,7 +329,7 @@ class TestMistakes:
         with pytest.raises(ValueError, match=r"must have shape \(600, 3\)"):
             AGBMClassifier(max_iter=2).fit(X, np.arange(600) % 3, offset=np.ones(600))
 
-    def test_all_rows_have_offsets_or_none(self, claims):
+    def test_offsets_of_some_rows_raise(self, claims):
         X, y, exposure = claims
         model, offset = AGBMRegressor(max_iter=2), np.log(exposure)
         with pytest.raises(ValueError, match="offset_val=None, but the training rows have offsets"):

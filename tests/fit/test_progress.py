@@ -1,4 +1,4 @@
-"""Progress: what is shown in terminals, notebooks and files, how often, and what is left behind."""
+"""Progress in terminals, notebooks and files."""
 
 import io
 import os
@@ -45,11 +45,11 @@ class Terminal(io.StringIO):
 
 
 def lines_of(text):
-    """The lines of a terminal, without what is not text."""
+    """The lines of a terminal, without control characters."""
     return re.split(r"[\r\n]+", re.sub(r"\x1b\[[?\d;]*[A-Za-z]", "", text))
 
 
-def test_lines_where_there_is_no_terminal(capfd):
+def test_lines_without_a_terminal(capfd):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 2))
     model = AGBMRegressor(method="agbm", loss="absolute_error", max_iter=20, early_stopping=False, verbose=1)
@@ -64,7 +64,7 @@ def test_lines_where_there_is_no_terminal(capfd):
     assert re.fullmatch(re.escape(expected) + r"\d+\.\d s\n", err)
 
 
-def test_nothing_at_all_without_verbose(capfd):
+def test_no_output_without_verbose(capfd):
     X = np.random.default_rng(0).normal(size=(200, 2))
     AGBMRegressor(max_iter=20, verbose=0).fit(X, X[:, 0])
     assert capfd.readouterr() == ("", "")
@@ -75,7 +75,7 @@ def test_nothing_at_all_without_verbose(capfd):
 
 
 @pytest.mark.parametrize("held_out", [False, True])
-def test_the_best_so_far_is_of_the_validation_rows_where_there_are_some(held_out):
+def test_best_iteration_is_that_of_the_validation_loss(held_out):
     stream = io.StringIO()
     with progress("gbm", 5, 1, stream) as lines:
         for i, loss in enumerate(HELD_OUT):
@@ -85,7 +85,7 @@ def test_the_best_so_far_is_of_the_validation_rows_where_there_are_some(held_out
     assert ("validation" in stream.getvalue()) == held_out
 
 
-def test_losses_that_are_not_finite_are_not_the_best():
+def test_non_finite_losses_are_never_the_best():
     stream = io.StringIO()
     with progress("gbm", 5, 1, stream) as lines:
         for i, loss in enumerate([2.0, 1.0, float("inf")]):
@@ -93,7 +93,7 @@ def test_losses_that_are_not_finite_are_not_the_best():
     assert "train loss inf  best 1 at 1" in stream.getvalue()
 
 
-def test_lines_come_every_few_seconds_and_more_rarely_later(clock):
+def test_lines_become_rarer(clock):
     stream = io.StringIO()
     with progress("gbm", 1000, 1, stream) as lines:
         for i in range(1001):
@@ -109,7 +109,7 @@ def test_lines_come_every_few_seconds_and_more_rarely_later(clock):
     assert lines[-1].endswith("  1:40")  # nothing is left of what is over
 
 
-def test_the_time_left_goes_by_the_pace_of_the_last_parts(clock):
+def test_remaining_time_follows_the_recent_pace(clock):
     stream = io.StringIO()
     with counting("reading", stream) as update:
         for done in range(1000, 1210):  # a thousand were there before
@@ -145,11 +145,11 @@ def test_durations(seconds, text):
         (0.0, 4, "0"),
     ],
 )
-def test_numbers_are_written_for_people(value, digits, text):
+def test_number_format(value, digits, text):
     assert module.readable(value, digits) == text
 
 
-def test_half_the_squared_error_is_shown_as_its_root():
+def test_half_squared_error_is_shown_as_rmse():
     stream = io.StringIO()
     with progress("gbm", 5, 1, stream, HalfSquaredError()) as lines:
         for i, loss in enumerate([8e8, 5e8, 6e8, 5.1e8, 7e8, 8e8]):
@@ -202,7 +202,7 @@ def ended(error, monkeypatch, total=10):
     return stream.getvalue().split("gbm ")[-1]
 
 
-def test_a_bar_that_stopped_early_is_full_and_green_and_says_so(monkeypatch):
+def test_bar_after_early_stopping(monkeypatch):
     complete = ended(None, monkeypatch, total=3)
     early, failed = ended(None, monkeypatch), ended(KeyboardInterrupt, monkeypatch)
     colour = re.match(r"(\x1b\[[\d;]*m)━+\x1b", complete)[1]
@@ -212,8 +212,8 @@ def test_a_bar_that_stopped_early_is_full_and_green_and_says_so(monkeypatch):
     assert not failed.startswith(colour)
 
 
-def test_what_is_counted_does_not_stop_early():
-    """An interrupt may end it, which is said elsewhere."""
+def test_counted_items_never_stop_early():
+    """An interrupt may end it, which is reported elsewhere."""
     stream = io.StringIO()
     with counting("compare", stream) as update:
         update(1, 3)
@@ -222,7 +222,7 @@ def test_what_is_counted_does_not_stop_early():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("columns", [20, 40, 60, 80, 120])
-def test_a_bar_in_a_terminal_of_any_width(columns, monkeypatch, clock):
+def test_bar_fits_any_width(columns, monkeypatch, clock):
     monkeypatch.setenv("COLUMNS", str(columns))
     monkeypatch.setattr(module._Bar, "refresh_per_second", 1e-3)  # the test draws
     made = []
@@ -248,7 +248,7 @@ def test_a_bar_in_a_terminal_of_any_width(columns, monkeypatch, clock):
     assert ("━" in head) == (columns >= 60)
 
 
-def test_a_bar_is_drawn_by_its_own_thread_and_not_with_every_record(monkeypatch):
+def test_bar_is_drawn_by_its_own_thread(monkeypatch):
     """That thread is rich's, which wakes a few times a second; the loop draws only the first and the last state."""
     draw, drawn_by = module._Bar._draw, []
     monkeypatch.setattr(module._Bar, "_draw", lambda bar: drawn_by.append(threading.current_thread()) or draw(bar))
@@ -274,7 +274,7 @@ def test_counting_in_a_terminal(monkeypatch):
     assert "at most" not in stream.getvalue()
 
 
-def test_a_run_that_fails_before_it_begins_shows_nothing():
+def test_failed_start_shows_nothing():
     stream = Terminal()
     with pytest.raises(LookupError), progress("agbm", 10, 1, stream):
         raise LookupError
@@ -311,7 +311,7 @@ except KeyboardInterrupt:
 
 
 @pytest.mark.slow
-def test_ctrl_c_in_a_real_terminal_leaves_it_as_it_was():
+def test_ctrl_c_restores_the_terminal():
     ours, theirs = pty.openpty()
     environment = {**os.environ, "COLUMNS": "80", "TERM": "xterm"}
     command = [sys.executable, "-c", INTERRUPTED, os.ttyname(theirs)]
@@ -390,7 +390,7 @@ def notebook(monkeypatch):
     return sent
 
 
-def test_a_notebook_is_updated_a_few_times_a_second_only(notebook, clock):
+def test_notebook_updates_are_throttled(notebook, clock):
     with progress("fading", 1000, 1) as update:
         for i in range(1001):
             clock[0] += 0.01
@@ -402,7 +402,7 @@ def test_a_notebook_is_updated_a_few_times_a_second_only(notebook, clock):
     assert ", at most 5.0 s left" in notebook[20][1]["text/html"]
 
 
-def test_text_is_no_html(notebook):
+def test_text_is_escaped(notebook):
     with counting("<a> & b") as update:
         update(1, 2, "x < y")
     html = notebook[-1][1]["text/html"]
@@ -411,7 +411,7 @@ def test_text_is_no_html(notebook):
     assert notebook[-1][1]["text/plain"].startswith("<a> & b  1/2  x < y")
 
 
-def test_ipython_in_a_terminal_is_no_notebook(notebook, monkeypatch, capfd):
+def test_ipython_in_a_terminal_shows_a_bar(notebook, monkeypatch, capfd):
     monkeypatch.setattr(sys.modules["IPython"], "get_ipython", lambda: object())
     with counting("parts") as update:
         update(1, 2)
@@ -419,7 +419,7 @@ def test_ipython_in_a_terminal_is_no_notebook(notebook, monkeypatch, capfd):
     assert capfd.readouterr().err.startswith("parts  1/2")
 
 
-def test_ipython_is_not_imported_to_ask(monkeypatch, capfd):
+def test_ipython_is_not_imported(monkeypatch, capfd):
     monkeypatch.delitem(sys.modules, "IPython", raising=False)
     with counting("parts") as update:
         update(1, 1)

@@ -1,4 +1,4 @@
-"""Rows and features drawn at random, and learners left out."""
+"""Row and column sampling, and dropout."""
 
 import numpy as np
 import pytest
@@ -125,7 +125,7 @@ class TestRows:
         assert np.array_equal(skipping.fit(target, None).values, later.values)
 
     @pytest.mark.parametrize("n", [1, 2, 5])
-    def test_there_is_always_a_row(self, n):
+    def test_at_least_one_row(self, n):
         X, y = np.arange(float(n))[:, np.newaxis], np.arange(float(n))
         model = AGBMRegressor(subsample=0.01, max_iter=5, min_samples_leaf=1, random_state=0).fit(X, y)
         assert np.isfinite(model.predict(X)).all()
@@ -150,7 +150,7 @@ class TestFeatures:
         assert len(set().union(*used)) == 10, "every tree has others"
 
     def test_a_node_uses_one_of_its_features(self):
-        """Ten copies of one feature: with a tenth of them a node, each copy is chosen about as often."""
+        """Ten copies of one feature: with a tenth of them per node, each copy is chosen about equally often."""
         rng = np.random.default_rng(0)
         X = np.repeat(rng.normal(size=(2000, 1)), 10, axis=1)
         y = np.sin(3 * X[:, 0])

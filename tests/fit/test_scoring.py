@@ -1,4 +1,4 @@
-"""Metrics during training, rows that are watched, and the weights of validation rows."""
+"""Metrics during training, further evaluation sets (`watch`), and the weights of validation rows."""
 
 import numpy as np
 import pandas as pd
@@ -22,7 +22,7 @@ def halves():
 
 class TestScores:
     @pytest.mark.parametrize("n_members", [1, 3])
-    def test_those_of_validation_rows_are_those_of_the_model(self, halves, n_members):
+    def test_validation_scores_are_those_of_the_model(self, halves, n_members):
         X, y, X_val, y_val = halves
         weight = np.random.default_rng(0).uniform(0.5, 2.0, len(y_val))
         names = ["roc_auc", "neg_log_loss", "accuracy", "average_precision"]
@@ -35,7 +35,7 @@ class TestScores:
         staged = [roc_auc_score(y_val, p[:, 1], sample_weight=weight) for p in model.staged_predict_proba(X_val)]
         np.testing.assert_allclose(model.history_["validation_roc_auc"][1:], staged, atol=1e-12)
 
-    def test_those_of_rows_that_members_hold_out_are_means(self, halves):
+    def test_held_out_scores_of_members_are_averaged(self, halves):
         X, y, *_ = halves
         model = AGBMClassifier(scoring="accuracy", n_members=3, validation_fraction=0.2, **FEW).fit(X, y)
         found = model.history_["validation_accuracy"]
@@ -44,7 +44,7 @@ class TestScores:
         np.testing.assert_allclose(whole, np.rint(whole), atol=1e-9)
 
     @pytest.mark.parametrize("n_members", [1, 3])
-    def test_rows_that_are_watched(self, halves, n_members):
+    def test_watched_rows(self, halves, n_members):
         X, y, X_new, y_new = halves
         weight = np.arange(1.0, len(y_new) + 1)
         watch = {"new": (X_new, y_new), "weighted": (X_new, y_new, weight)}
@@ -101,7 +101,7 @@ class TestStopping:
         by_accuracy = clone(model).set_params(scoring="accuracy").fit(X, y, X_val=X_val, y_val=y_val)
         assert by_accuracy.best_iteration_ == np.argmax(by_accuracy.history_["validation_accuracy"])
 
-    def test_by_a_metric_whose_less_is_better(self):
+    def test_by_a_metric_to_minimise(self):
         X, y = load_diabetes(return_X_y=True)
         absolute = make_scorer(mean_absolute_error, greater_is_better=False)
         model = AGBMRegressor(scoring={"error": absolute}, n_members=1, early_stopping=True).fit(X, y)
@@ -151,7 +151,7 @@ class TestStopping:
         assert trained.history_["validation_loss"][0] != weighted.history_["validation_loss"][0]
 
 
-class TestSeen:
+class TestDisplay:
     def test_the_bar_names_the_scores_and_the_best(self, halves, capsys):
         X, y, X_val, y_val = halves
         model = AGBMClassifier(scoring="auc", verbose=1, **FEW).fit(X, y, watch={"new": (X_val, y_val)})
@@ -174,7 +174,7 @@ class TestSeen:
         with pytest.raises(ValueError, match="metric='r2': 'fading' has not recorded it; fit with scoring='r2'"):
             agbm.plot.convergence(model, metric="r2")
 
-    def test_scores_whose_names_end_like_losses_or_others_are_not_drawn_as_these(self, halves):
+    def test_scores_named_like_losses_are_not_drawn_as_losses(self, halves):
         X, y, X_val, y_val = halves
         scoring = {"neg_log_loss": "neg_log_loss", "auc": "roc_auc", "pr_auc": "average_precision"}
         rows = {"new": (X_val, y_val), "new_neg_log": (X, y)}
@@ -217,7 +217,7 @@ class TestFiles:
         loaded.set_params(warm_start=True, max_iter=20).fit(X, y)
         assert len(loaded.history_["validation_roc_auc"]) == loaded.n_iter_ + 1
 
-    def test_functions_are_not(self, halves, tmp_path):
+    def test_functions_are_not_kept(self, halves, tmp_path):
         X, y, *_ = halves
         model = AGBMClassifier(scoring=get_scorer("roc_auc"), **FEW).fit(X, y)
         model.save(tmp_path / "model.agbm")

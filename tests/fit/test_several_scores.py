@@ -200,18 +200,18 @@ class TestQuantiles:
         assert several.shape == (len(X), 1)
         np.testing.assert_allclose(several[:, 0], one, rtol=1e-12)
 
-    def test_names(self):
+    def test_losses_by_name(self):
         X, y = rows()
         by_name = AGBMRegressor(loss="quantile:0.1,0.5,0.9", **FAST).fit(X, y)
         assert np.array_equal(by_name.predict(X), fitted(Quantile(LEVELS))[0].predict(X))
         assert repr(Quantile(LEVELS)) == "Quantile(quantile=(0.1, 0.5, 0.9))"
 
     @pytest.mark.parametrize("wrong", [[], [0.5, 0.1], [0.5, 0.5], [0.0, 0.5], [0.5, 1.0], ["a"], "0.5", None])
-    def test_wrong_lists(self, wrong):
+    def test_invalid_lists_raise(self, wrong):
         with pytest.raises(ValueError, match=r"quantile=.* must"):
             Quantile(wrong)
 
-    def test_wrong_names(self):
+    def test_invalid_names_raise(self):
         X, y = rows()
         for name, message in (("quantile:0.5,x", "needs a number"), ("huber:1,2", "takes one number")):
             with pytest.raises(ValueError, match=message):
@@ -344,7 +344,7 @@ class TestDistributions:
         assert repeated.model_.loss.pieces == model.model_.loss.pieces
         assert np.array_equal(repeated.predict(X), model.predict(X))
 
-    def test_labels_that_do_not_vary(self):
+    def test_constant_labels(self):
         with pytest.raises(ValueError, match=r"y has only one value, 3\.0"):
             AGBMRegressor(loss="distribution:normal", **FAST).fit(np.ones((9, 1)), np.full(9, 3.0))
 
@@ -469,7 +469,7 @@ class TestLevelsOfSpreads:
         assert model.model_.start[1] == pytest.approx(of_rows + level)
         assert "spread_level" not in model.history_
 
-    def test_they_are_verified(self, tmp_path):
+    def test_verification(self, tmp_path):
         model, X, y = levelled("normal", max_iter=8)
         model.save(tmp_path / "model.agbm")
         other = agbm.load(tmp_path / "model.agbm")

@@ -95,12 +95,12 @@ class TestTheFactor:
         expected = minimize_scalar(loss, bounds=(0.0625, 2.0), method="bounded", options={"xatol": 1e-8}).x
         assert factor_of(scaled) == pytest.approx(expected, abs=1e-4)
 
-    def test_the_search(self):
+    def test_search_finds_the_minimum(self):
         assert lowest(lambda x: (x - 0.7) ** 2, 0.0, 2.0) == pytest.approx(0.7, abs=1e-4)
         assert lowest(lambda x: -x, 0.0, 2.0) == pytest.approx(2.0, abs=1e-4)
         assert lowest(lambda x: x, 0.0, 2.0) == pytest.approx(0.0, abs=1e-4)
 
-    def test_is_limited_if_the_validation_rows_have_no_errors(self):
+    def test_limits_without_validation_errors(self):
         X = np.linspace(-1, 1, 400)[:, np.newaxis]
         _, scaled = both(X, (X[:, 0] > 0).astype(int), max_iter=3)
         assert factor_of(scaled) == pytest.approx(LARGEST_FACTOR, abs=1e-3)
@@ -167,8 +167,8 @@ def scaled():
     return X, model
 
 
-class TestWhatFollows:
-    """Everything that reads a model has the factor."""
+class TestPredictionsAndExports:
+    """Everything that reads a model uses the factor."""
 
     def test_files(self, scaled, tmp_path):
         X, model = scaled

@@ -4,7 +4,7 @@ python tests/helpers/container_recipe.py /usr/bin/python3
 
 Each stage of examples/container/Containerfile becomes a folder with a virtual environment of the given Python, instead
 of that of the image. Absolute paths of the recipe are below this folder. What installs packages of Debian is skipped.
-If root runs this, the service has the numbers of the recipe's user, and else those of whoever runs this.
+If root runs this, the service has the numbers of the recipe's user, and otherwise those of the current user.
 """
 
 import json

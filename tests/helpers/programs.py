@@ -1,4 +1,4 @@
-"""Models exported to C and JavaScript, compiled and run; and models of every kind with rows that are hard for them."""
+"""Models exported to C and JavaScript, compiled and run; models of every kind and rows that are hard for them."""
 
 import base64
 import ctypes
@@ -121,7 +121,7 @@ def categorical(n_categories):
     return AGBMClassifier(max_iter=5, min_samples_leaf=2, n_members=1, categorical_features=[0]).fit(X, y), new
 
 
-# Whoever reads one of these as code runs it, or leaves the text that it is in.
+# Names that run code, or end the surrounding text, if they are not escaped.
 HOSTILE = [
     "*/ int main(void) { return 1; } /*",
     '"; system("false"); //',

@@ -15,6 +15,11 @@ shared = pytest.mark.parametrize("shared_structure", [False, True])
 newton = pytest.mark.parametrize("second_order", [False, True])
 
 
+def few(values, *ordinary):
+    """The values as parameters, of which `make test` tries only some."""
+    return [value if value in ordinary else pytest.param(value, marks=pytest.mark.nightly) for value in values]
+
+
 def like_default(name, **settings):
     """Parameters for the method of a name with the leaves and, if it has momentum, the weights of the default.
 

@@ -25,7 +25,7 @@ def outcome(check, y):
 
 @pytest.mark.parametrize("dtype", ["i1", "i8", "u8", "f4", "f8", "?"])
 @pytest.mark.parametrize("n_classes", [1, 2, 3, 12, 100])
-def test_numbers_of_classes_are_checked_as_by_sklearn(dtype, n_classes):
+def test_class_labels_are_checked_as_by_sklearn(dtype, n_classes):
     rng = np.random.default_rng(n_classes)
     for n_rows in (1, 2, 20, 21, 50, 100):
         y = rng.integers(0, n_classes, n_rows).astype(dtype)
@@ -38,7 +38,7 @@ def test_unusual_numbers_are_checked_as_by_sklearn(y):
 
 
 @pytest.mark.parametrize("form", [np.asarray, pd.Series, lambda y: pd.array(y, dtype="Int64"), list])
-def test_integers_that_floats_would_merge(form):
+def test_integers_beyond_float_precision(form):
     """Class labels and categories above 2^53 stay apart."""
     numbers = 1_700_000_000_000_000_000 + np.arange(120) % 3
     X = np.arange(120.0).reshape(-1, 1) % 3
@@ -62,7 +62,7 @@ TEXTS = {
 
 @pytest.mark.parametrize("name", TEXTS)
 def test_text_is_not_a_number(name):
-    """Neither in y nor beside it, even if it could be converted."""
+    """Neither y, nor y_val, nor weights may be text, even if it could be converted."""
     X, y, text = np.random.default_rng(0).normal(size=(100, 2)), np.arange(100.0), TEXTS[name]
     first, row = next((value, i) for i, value in enumerate(text) if isinstance(value, str))
     said = f"has text, such as {str(first)!r} in row {row}; convert it to numbers"
@@ -128,7 +128,7 @@ class TestTrainingRowsWithoutSomeLabels:
             batches = Batches(lambda: [(X[:5], y[:5]), (X[5:], y[5:])])
             assert np.array_equal(model.fit(batches).predict(X), predicted)
 
-    def test_the_start_is_that_of_all_rows_only_where_it_must_be(self):
+    def test_base_value_of_all_rows_is_a_fallback(self):
         """Of two training rows; no pair of these labels has the mean of all."""
         X, y = np.zeros((12, 1)), np.where(np.arange(12) % 2, 2.0 ** (np.arange(12) // 2), 0.0)
         models = [
@@ -143,7 +143,7 @@ class TestTrainingRowsWithoutSomeLabels:
         assert starts - {y.mean()} <= of_pairs
         assert len(starts) > 2
 
-    def test_labels_that_are_all_zero(self):
+    def test_all_zero_labels(self):
         X = np.zeros((20, 1))
         for more in ({}, {"X_val": X, "y_val": np.ones(20)}):
             with pytest.raises(

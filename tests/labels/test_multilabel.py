@@ -39,7 +39,7 @@ def fitted():
 @pytest.mark.parametrize(
     "parameters", [{}, {"loss": "exponential"}, {"loss": Exponential()}, {"method": "agbm"}, {"subsample": 0.5}]
 )
-def test_every_label_as_if_alone(parameters):
+def test_equals_one_classifier_per_label(parameters):
     """The losses add up: each label has the trees of a classifier of that label."""
     X, Y = rows()
     settings = PLAIN | {"colsample_bynode": 1.0} | parameters
@@ -51,7 +51,7 @@ def test_every_label_as_if_alone(parameters):
         assert np.array_equal(model.predict(X)[:, label], alone.predict(X))
 
 
-def test_what_it_predicts(fitted):
+def test_predictions(fitted):
     X, Y = rows()
     predicted, probabilities = fitted.predict(X), fitted.predict_proba(X)
     assert predicted.shape == probabilities.shape == fitted.decision_function(X).shape == Y.shape

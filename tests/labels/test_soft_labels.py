@@ -30,7 +30,7 @@ def entropy(shares, probabilities):
 @pytest.mark.parametrize(
     "parameters", [{}, {"method": "agbm"}, {"multi_strategy": "multi_output_tree"}, {"early_stopping": True}]
 )
-def test_certain_labels_are_classes(n_classes, parameters):
+def test_one_hot_labels_equal_classes(n_classes, parameters):
     X, shares = rows(n_classes=n_classes)
     codes = shares.argmax(axis=1)
     hard = AGBMClassifier(**PLAIN | parameters).fit(X, codes)
@@ -41,7 +41,7 @@ def test_certain_labels_are_classes(n_classes, parameters):
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_shares_are_repeated_rows(n_classes):
+def test_shares_equal_repeated_rows(n_classes):
     """A row with shares 1/4 and 3/4 of two classes is four rows, each with one class."""
     X, shares = rows(n_classes=n_classes)
     counts = np.random.default_rng(1).multinomial(4, shares)
@@ -242,7 +242,7 @@ def test_errors_of_validation_labels_and_regressors():
         AGBMRegressor(loss="cross_entropy").fit(X, X[:, 0])
 
 
-def test_objects_are_names():
+def test_object_labels_are_class_names():
     X, shares = rows()
     named = AGBMClassifier(**SOFT).fit(X, shares).predict_proba(X)
     made = AGBMClassifier(**SOFT | {"loss": MultinomialCrossEntropy(3)}).fit(X, shares).predict_proba(X)

@@ -1,4 +1,4 @@
-"""The estimators among those of scikit-learn."""
+"""The estimators within scikit-learn: pipelines, searches, inspection, copies and metadata routing."""
 
 import pickle
 
@@ -69,7 +69,7 @@ class TestPipelines:
             assert list(pipeline[-1].feature_names_in_) == list(X.columns)
             assert pipeline.predict(X).shape == y.shape
 
-    def test_behind_a_column_transformer(self):
+    def test_after_a_column_transformer(self):
         rng = np.random.default_rng(0)
         table = pd.DataFrame({"number": rng.normal(size=300), "text": rng.choice(list("abc"), size=300)})
         y = (table["text"] == "b") * 2.0 + table["number"]
@@ -84,7 +84,7 @@ class TestPipelines:
         )
         assert encoded.fit(table, y).score(table, y) > 0.9
 
-    def test_inside_others(self, binary, regression):
+    def test_inside_meta_estimators(self, binary, regression):
         X, y = binary
         AGBM = AGBMClassifier(max_iter=5)
         assert VotingClassifier([("a", AGBM), ("b", clone(AGBM))], voting="soft").fit(X, y).score(X, y) > 0.9
@@ -184,7 +184,7 @@ class TestInspection:
         found = partial_dependence(AGBMClassifier(max_iter=5).fit(X, y), X, [2], kind="average")
         assert found["average"].shape[0] == 3
 
-    def test_pictures_of_an_estimator(self):
+    def test_html_representation(self):
         for model in (AGBMRegressor(), AGBMClassifier(max_iter=7), make_pipeline(StandardScaler(), AGBMRegressor())):
             text = model._repr_html_()
             assert "AGBM" in text

@@ -70,7 +70,7 @@ def raw(model, X):
 
 @modes
 @pytest.mark.parametrize("kind", ["numbers", "two outputs", "two classes", "three classes"])
-def test_an_updated_model_is_a_model(kind, mode, tmp_path):
+def test_updated_models_predict_and_save(kind, mode, tmp_path):
     model, X, y = fitted(kind)
     before = model.predict(X)
     assert model.update(X[NEW], y[NEW], mode=mode) is model
@@ -179,7 +179,7 @@ def test_warm_start_after_an_update(mode, tmp_path):
         assert one.set_params(warm_start=False).fit(X[NEW], y[NEW]).model_.updates == ()
 
 
-def test_warm_start_after_training_anew():
+def test_warm_start_after_training_from_scratch():
     model, X, y = fitted(warm_start=True, early_stopping=False)
     model.update(X[NEW], y[NEW], mode="all")
     longer = copied(model).set_params(max_iter=9).fit(X[NEW], y[NEW])
@@ -477,7 +477,7 @@ def test_new_weights_minimise_the_penalised_loss(logistic, old_weight):
 
 
 @pytest.mark.parametrize("mode", ["leaves", "weights"])
-def test_few_rows_of_one_class_hardly_move_the_level(mode):
+def test_few_rows_of_one_class_hardly_move_the_mean_score(mode):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(1000, 4))
     y = (rng.random(1000) < expit(3 * X[:, 0] - 3)).astype(int)
@@ -543,7 +543,7 @@ def rows(model, X):
 
 
 @pytest.mark.parametrize("mode", ["trees", "leaves", "weights", "all"])
-def test_an_offset_is_what_the_label_has_without_it(mode):
+def test_offsets(mode):
     """For the squared error, a model of y - offset is the model of y with this offset."""
     rng = np.random.default_rng(0)
     X, offset = rng.normal(size=(800, 3)), rng.normal(size=800)

@@ -1,4 +1,4 @@
-"""Fingerprints, differences of models, and verification: what is changed is found, and named."""
+"""Fingerprints, differences of models, and verification, which names what has changed."""
 
 import json
 from dataclasses import replace
@@ -71,12 +71,12 @@ class TestFingerprints:
         others.append(agbm.load(tmp_path / "m.agbm"))
         assert {model.fingerprint_ for model in others} == {fitted.fingerprint_}
 
-    def test_what_is_not_of_the_model_does_not_count(self, data, fitted):
+    def test_fingerprint_ignores_other_attributes(self, data, fitted):
         other = AGBMRegressor(**SMALL, verbose=0, n_iter_no_change=3, n_jobs=1).fit(*data)
         other.notes_["who"] = "someone"
         assert other.fingerprint_ == fitted.fingerprint_
 
-    def test_what_predictions_depend_on_counts(self, data, fitted):
+    def test_fingerprint_covers_the_predictions(self, data, fitted):
         X, y = data
         found = {fitted.fingerprint_, fitted.at_iteration(11).fingerprint_}
         found.add(AGBMRegressor(**SMALL).fit(X, y + 1e-9).fingerprint_)
@@ -132,7 +132,7 @@ def saved(fitted, tmp_path):
 
 class TestVerification:
     @pytest.mark.parametrize("iterations", ["all", [2, 9], 5, 12])
-    def test_of_a_model_as_it_was_trained(self, data, saved, iterations):
+    def test_unchanged_model(self, data, saved, iterations):
         found = agbm.load(saved).verify(*data, iterations=iterations)
         assert found
         assert found.differences == []
@@ -220,7 +220,7 @@ class TestVerification:
         model = attacked(saved, with_other_loss)
         assert model.verify(*data, iterations=[1]).differences[0].where == "6, train_loss"
 
-    def test_a_chain_that_does_not_match(self, saved):
+    def test_broken_chain_of_updates(self, saved):
         def change(description, arrays):
             arrays["value"][-1] += 0.5
             description["fitted_parameters"]["max_bins"] = 9
@@ -238,7 +238,7 @@ class TestVerification:
         for iterations in ("all", [1, model.best_iteration_], 2):
             assert model.verify(X, y, iterations=iterations).differences == []
 
-    def test_what_fits_accept(self, data):
+    def test_every_form_of_input(self, data):
         X, y = data
         table = pd.DataFrame(X, columns=list("abcd")).astype({"b": "category"})
         weight, offset = 1.0 + np.arange(N) % 3, np.arange(N) % 2 / 4

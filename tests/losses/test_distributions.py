@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import assume, example, given, settings
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from scipy import special, stats
 from scipy.optimize import minimize
@@ -13,6 +13,7 @@ from agbm._losses import best_constant_with
 from agbm._losses.distributions import DistributionLoss
 from agbm._losses.frozen import ZeroInflated
 from distributions import DISTRIBUTIONS
+from profiles import examples
 
 HISTOGRAM = losses.HistogramDistribution([-1.0, 2.0, 4.0, 7.0, 60.0])
 WITH_SPREAD = [kind() for name, kind in DISTRIBUTIONS.items() if name != "histogram"]
@@ -139,12 +140,12 @@ def test_labels_that_are_all_equal(loss):
     ],
     ids=str,
 )
-def test_labels_that_are_not_allowed(loss, y):
+def test_invalid_labels_raise(loss, y):
     with pytest.raises(ValueError, match=f"y must .* for loss {type(loss).__name__}"):
         loss.check(np.array(y))
 
 
-@settings(max_examples=200)
+@examples(60)
 @given(st.floats(-14.0, 14.0))
 def test_gamma_functions(log_k):
     """Through the gamma distribution at its mean: value, gradient and hessian contain them one by one."""
@@ -189,7 +190,7 @@ def test_student_t_with_many_degrees_of_freedom_is_normal():
         losses.StudentTDistribution(-1)
 
 
-def test_no_other_class_is_a_distribution():
+def test_subclasses_are_not_built_in_distributions():
     assert all(isinstance(loss, DistributionLoss) for loss in ALL)
     with pytest.raises(ValueError, match="no such loss"):
         _native.loss_value("cauchy", 0.0, np.ones(2), np.ones(2), np.ones(2), 1)
@@ -267,7 +268,7 @@ class TestHistogram:
             np.testing.assert_allclose(integrated(found, pieces, np.ones_like, below=x), found.cdf(x)[0])
 
     @every_kind
-    def test_quantiles_invert_probabilities(self, kind):
+    def test_quantiles_invert_the_cdf(self, kind):
         loss = learned(kind)
         found = one_row(loss, seed=2)
         shares = np.random.default_rng(3).random((2_000, 1))
@@ -300,7 +301,7 @@ class TestHistogram:
             assert (y < at).mean() - room <= share <= (y <= at).mean() + room
 
     @pytest.mark.parametrize("kind", ["skewed", "uniform", "two peaks", "one outlier"])
-    def test_bins_have_as_many_labels(self, kind):
+    def test_bins_have_equal_counts(self, kind):
         y, loss = KINDS[kind], learned(kind)
         codes = loss._codes(y)
         counts = np.bincount(codes.astype(int))
@@ -354,7 +355,7 @@ class TestHistogram:
         weighted = learned(kind, bins, repeats.astype(float))
         assert weighted.pieces == losses.HistogramDistribution(bins).learned_from(np.repeat(y, repeats), None).pieces
 
-    @settings(max_examples=200, deadline=None)
+    @examples(60)
     @given(
         st.lists(st.floats(-1e9, 1e9) | st.sampled_from([-3.0, 0.0, 0.25, 7.0]), min_size=2, max_size=120),
         st.integers(2, 12),
@@ -394,7 +395,7 @@ class TestHistogram:
                 np.testing.assert_allclose(found.ppf(q)[row], other.ppf(q))
                 np.testing.assert_allclose(found.isf(q)[row], other.isf(q))
 
-    def test_labels_that_no_bin_contains(self):
+    def test_labels_outside_the_bins(self):
         """They count as the nearest ones; predicted distributions give them no probability."""
         loss, f = learned("two values"), np.array([[0.3], [-0.2]])
         y = np.array([-50.0, -2.0, 2.4, 2.6, 7.0, 90.0])

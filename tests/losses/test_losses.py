@@ -126,7 +126,7 @@ def test_best_constant(name, weight):
 
 
 @every_loss
-def test_an_integer_weight_is_a_repeated_row(name):
+def test_integer_weights_equal_repeated_rows(name):
     loss, y = LOSSES[name]
     times = np.array([1, 2, 3, 1, 4])
     expected = loss.best_constant(np.repeat(y, times), None)
@@ -143,7 +143,7 @@ def test_the_hessian_counts_weights_as_rows(name):
     np.testing.assert_allclose(np.repeat(weighted, times, axis=-1), repeated, rtol=1e-12)
 
 
-def test_at_its_kink_a_loss_is_smallest():
+def test_losses_are_smallest_at_their_kink():
     y = np.array([1.0, 2.0])
     for loss in (AbsoluteError(), Quantile(0.9), Quantile(0.1)):
         assert np.array_equal(loss.negative_gradient(y, y), [0.0, 0.0])
@@ -161,7 +161,7 @@ def test_extreme_scores(name):
 
 
 @every_loss
-def test_a_score_that_is_no_number_is_noticed_by_the_loss(name):
+def test_nan_scores_give_nan_losses(name):
     loss, y = LOSSES[name]
     scores = scores_like(loss, y, 0.5)
     np.atleast_2d(scores)[-1, 1] = np.nan
@@ -399,14 +399,14 @@ class TestElementaryFunctions:
         assert np.isnan(LogLoss().inverse_link(np.array([np.nan]))).all()
         assert LogLoss().inverse_link(np.array(1.0)).shape == ()
 
-    def test_a_row_alone_has_the_bits_of_a_row_among_others(self):
+    def test_bits_of_a_row_do_not_depend_on_other_rows(self):
         scores = np.random.default_rng(0).normal(size=(37, 50)) * 5
         whole = Multinomial(37).inverse_link(scores)
         for i in range(50):
             np.testing.assert_array_equal(Multinomial(37).inverse_link(scores[:, i : i + 1])[:, 0], whole[:, i])
 
 
-def test_losses_print_as_they_were_made():
+def test_repr_of_losses():
     made = [Quantile(0.8), Huber(1.5), Tweedie(1.3), AbsoluteError(), Poisson(), LogLoss(), Multinomial(3)]
     names = [
         "Quantile(quantile=0.8)", "Huber(delta=1.5)", "Tweedie(power=1.3)", "AbsoluteError()", "Poisson()", "LogLoss()",
@@ -447,7 +447,7 @@ def test_constant_labels_have_a_finite_prior():
         (Multinomial(3), [0.5, 2.0]),
     ],
 )
-def test_labels_that_are_not_allowed(loss, y):
+def test_invalid_labels_raise(loss, y):
     with pytest.raises(ValueError, match=f"y must .* loss {type(loss).__name__}, got values from"):
         loss.check(np.array(y))
 
@@ -456,6 +456,6 @@ def test_labels_that_are_not_allowed(loss, y):
     ("make", "name"),
     [(Quantile, "quantile"), (Huber, "delta"), (Tweedie, "power"), (Multinomial, "n_classes")],
 )
-def test_parameters_that_are_not_allowed(make, name):
+def test_invalid_parameters_raise(make, name):
     with pytest.raises(ValueError, match=f"{name}=-1 must be"):
         make(-1)

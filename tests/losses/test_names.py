@@ -33,7 +33,7 @@ def test_traits_agree_with_the_loss(name):
     assert low < high
 
 
-def test_a_derived_class_is_no_built_in_loss():
+def test_derived_classes_are_custom_losses():
     class Mine(losses.LogLoss):
         pass
 

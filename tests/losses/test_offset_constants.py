@@ -52,7 +52,7 @@ def test_bits_do_not_depend_on_order_or_on_how_rows_are_repeated(loss):
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
-def test_offsets_of_zero_are_none(loss):
+def test_offsets_of_zero_equal_no_offsets(loss):
     y, weight, offset = data(loss)
     assert best_constant_with(loss, y, weight, 0.0 * offset) == loss.best_constant(y, weight)
 

@@ -1,4 +1,4 @@
-"""Losses of labels that are probabilities: against the twin, and with the bits of classes where these are certain."""
+"""Losses of labels that are probabilities, against the NumPy twin and the losses of classes."""
 
 import numpy as np
 import pytest
@@ -43,7 +43,7 @@ def test_many_classes_against_the_twin(data):
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 40])
-def test_certain_classes_have_the_bits_of_codes(n_classes):
+def test_one_hot_labels_have_the_bits_of_codes(n_classes):
     rng = np.random.default_rng(0)
     codes, f = rng.integers(0, n_classes, 700), 3.0 * rng.normal(size=(n_classes, 700))
     y = np.ascontiguousarray(np.eye(n_classes)[codes].T)
@@ -70,7 +70,7 @@ def test_the_gradient_is_the_slope(n_classes):
 
 
 @pytest.mark.parametrize("weight", [None, np.random.default_rng(2).random(90)])
-def test_the_best_constant_has_no_slope(weight):
+def test_best_constant_has_zero_gradient(weight):
     rng = np.random.default_rng(3)
     y, loss = shares(rng, 4, 90), MultinomialCrossEntropy(4)
     best = loss.best_constant(y, weight)
@@ -116,7 +116,7 @@ def test_wrong_shapes(y, f):
 
 
 @pytest.mark.parametrize("y", [np.array([0.5, 1.5]), np.array([-0.1, 0.5])])
-def test_labels_that_are_not_allowed(y):
+def test_invalid_labels_raise(y):
     with pytest.raises(ValueError, match="probabilities between 0 and 1 for loss CrossEntropy"):
         CrossEntropy().check(y)
     with pytest.raises(ValueError, match="probabilities between 0 and 1 for loss MultinomialCrossEntropy"):

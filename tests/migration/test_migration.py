@@ -1,4 +1,4 @@
-"""Settings of other libraries, and what becomes of them."""
+"""Conversion of the parameters of other libraries."""
 
 import importlib
 import pickle
@@ -32,7 +32,7 @@ CLASSES = {
     "hist_gradient_boosting": "log_loss",
 }
 
-# A value of another library for each parameter of ours that one of them sets, and what becomes of it.
+# A value of another library for each parameter of agbm that is converted, and its result.
 VALUES = {
     "max_iter": (7, 7),
     "learning_rate": (0.2, 0.2),
@@ -83,7 +83,7 @@ def table():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("library", "ours", "theirs"), CONVERTED)
-def test_values_arrive_under_every_name(library, ours, theirs, table):
+def test_every_alias_is_converted(library, ours, theirs, table):
     value, expected = VALUES[ours]
     params = {OBJECTIVE[library]: CLASSES[library], theirs: value, **BESIDE.get((library, ours), {})}
     with warnings.catch_warnings():
@@ -101,7 +101,7 @@ def test_values_arrive_under_every_name(library, ours, theirs, table):
     assert model.fit(*table).predict_proba(table[0]).shape == (80, 2)
 
 
-def test_every_parameter_of_ours_exists():
+def test_converted_parameters_exist():
     known = set(AGBMClassifier(method=GBM()).get_params())
     for library in LIBRARIES.values():
         assert {setting.ours for setting in library.settings} | set(library.defaults) <= known
@@ -191,7 +191,7 @@ def test_defaults_are_those_of_the_library(library, expected):
         ("sklearn", {"loss": "squared_error", "random_state": None, "max_depth": None}, {"random_state": None}),
     ],
 )
-def test_values_that_mean_something_else(library, params, expected):
+def test_converted_values(library, params, expected):
     model = agbm.from_params(library, params, task=REGRESSION)
     assert {name: model.get_params()[name] for name in expected} == expected
 
@@ -214,7 +214,7 @@ def test_weights_of_classes(library, params, weights, table):
     model.set_params(max_iter=2).fit(*table)
 
 
-def test_what_has_no_counterpart_is_one_warning():
+def test_unsupported_parameters_give_one_warning():
     params = {"lambda_l1": 1.0, "path_smooth": 2.0, "max_bin": 1023, "device": "gpu", "boosting": "goss"}
     with pytest.warns(UserWarning, match="These parameters of lightgbm have no counterpart") as caught:
         model = agbm.from_params("lightgbm", params, task=REGRESSION)
@@ -230,7 +230,7 @@ def test_what_has_no_counterpart_is_one_warning():
         agbm.from_params("lightgbm", {"boosting": "dart"}, task=REGRESSION)
 
 
-def test_what_is_turned_off_is_no_warning():
+def test_disabled_parameters_give_no_warning():
     params = {"lambda_l1": 0.0, "extra_trees": False, "boosting": "gbdt", "verbosity": -1, "metric": None}
     agbm.from_params("lightgbm", params, task=REGRESSION)
     agbm.from_params("lightgbm", lightgbm.LGBMClassifier().get_params(), task=CLASSIFICATION)
@@ -262,11 +262,11 @@ class TestEstimatorsOfOtherLibraries:
         assert (model.learning_rate, model.max_depth) == (0.25, 3)
         assert model.set_params(max_iter=2).fit(*table).n_iter_ == 2
 
-    def test_a_class_derived_from_it(self, theirs):
+    def test_derived_class(self, theirs):
         library, kind, expected = theirs
         assert type(agbm.from_params(library, type("Mine", (kind,), {})())) is expected
 
-    def test_its_parameters_alone_are_never_guessed(self, theirs):
+    def test_dicts_need_a_library_name(self, theirs):
         """Objectives that get_params gives are used; where there is none, there must be a task."""
         library, kind, expected = theirs
         params = kind().get_params()
@@ -381,7 +381,7 @@ def test_same_settings_similar_loss():
 
 
 class TestForeignNames:
-    """Names of other libraries where ours are expected: errors that say what to use."""
+    """Errors for names of other libraries, which suggest the names of agbm."""
 
     @pytest.mark.parametrize(
         ("given", "message"),
@@ -403,7 +403,7 @@ class TestForeignNames:
             with pytest.raises(error, match=re.escape(message)):
                 attempt(**given)
 
-    def test_names_that_nobody_has(self):
+    def test_unknown_names(self):
         with pytest.raises(TypeError, match="unexpected keyword argument 'wibble'"):
             AGBMRegressor(wibble=1)
         with pytest.raises(ValueError, match="Invalid parameter 'wibble'"):
@@ -447,7 +447,7 @@ class TestForeignNames:
 
     @pytest.mark.parametrize("library", NAMES)
     def test_every_objective_has_a_loss(self, library):
-        """Those of other libraries that are not ours as well."""
+        """Names of other libraries that agbm does not have."""
         for name in LIBRARIES[library].objectives:
             found = of_loss(name)
             if found is None:

@@ -268,7 +268,7 @@ def test_coverage_of_calibrated_models(kind):
     assert n_covered >= binom.ppf(1e-6, 1000, 0.8)
 
 
-def test_split_is_its_definition():
+def test_split_calibration_is_its_definition():
     model = AGBMRegressor(**SMALL).fit(*table())
     X, y = table(n=99, seed=1)
     model.calibrate(X, y)
@@ -387,7 +387,7 @@ def test_groups_of_sparse_rows_and_classes():
     np.testing.assert_array_equal(model.predict_set(sparse.csr_array(X)), dense)
 
 
-def test_groups_that_are_not_known(grouped):
+def test_unknown_groups(grouped):
     model, X, y = grouped
     calm = X[X["kind"] == "calm"]
     model.calibrate(calm, y[calm.index], group="kind")
@@ -484,7 +484,7 @@ def test_an_earlier_iteration_has_none():
     ],
     ids=["no early stopping", "X_val", "by training rows", "cv"],
 )
-def test_fits_that_hold_out_nothing(fit):
+def test_fits_without_held_out_rows(fit):
     X, y = table()
     model = fit(X, y)
     with pytest.raises(ValueError, match=r"fit keeps one only if it holds out rows .* Please call calibrate"):
@@ -524,7 +524,7 @@ def test_calibrate_with_batches():
 
 
 @pytest.mark.parametrize("method", ["fading", "agbm"])
-def test_runs_that_are_resumed_have_the_same_bits(method, tmp_path):
+def test_resumed_runs_have_the_same_bits(method, tmp_path):
     X, y = table()
     parameters = SMALL | {"method": method, "n_members": 2, "early_stopping": True}
     whole = AGBMRegressor(**parameters).fit(X, y)
@@ -575,7 +575,7 @@ def test_pickles_do_not_grow_with_predictions():
     assert len(pickle.dumps(model)) == before
 
 
-def test_files_without_a_calibration_say_nothing_of_it(tmp_path):
+def test_files_without_calibration(tmp_path):
     AGBMRegressor(**SMALL, early_stopping=False).fit(*table()).save(tmp_path / "m.agbm")
     assert b"calibration" not in (tmp_path / "m.agbm").read_bytes()
 

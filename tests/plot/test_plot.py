@@ -1,4 +1,4 @@
-"""Pictures: what is drawn must be what the model says, for people who see no colours as well."""
+"""Plots show the values of the model, and can be read without colours."""
 
 import re
 import sys
@@ -58,7 +58,7 @@ def iris():
 
 @pytest.fixture(scope="module")
 def houses():
-    """A table with everything, and a model of it."""
+    """A table with columns of all kinds, and a model of it."""
     rng = np.random.default_rng(0)
     X = pd.DataFrame(
         {
@@ -117,7 +117,7 @@ def test_lines_differ_in_colour_and_in_marker(models):
 
 
 @pytest.mark.slow
-def test_the_star_is_where_early_stopping_took_the_model(cancer):
+def test_star_marks_the_best_iteration(cancer):
     X, y = cancer
     model = AGBMClassifier(early_stopping=True, learning_rate=0.5, n_iter_no_change=5).fit(X, y)
     assert model.best_iteration_ < model.n_iter_
@@ -134,7 +134,7 @@ def test_a_model_without_validation_rows_has_one_line(iris):
     assert legend_of(ax) == ["training", "best iteration"]
 
 
-def test_what_is_not_finite_is_left_out(iris):
+def test_non_finite_losses_are_left_out(iris):
     model, _ = iris
     broken = AGBMRegressor(max_iter=3).fit([[0.0], [1.0]] * 10, [0.0, 1.0] * 10)
     broken.history_["train_loss"] = np.array([1.0, 0.5, np.inf, 2.0])
@@ -156,7 +156,7 @@ def test_names_of_models(models, iris):
     assert legend_of(plot.convergence(odd, log=True))[:3] == ODD_NAMES
 
 
-def test_convergence_says_what_is_wrong(models):
+def test_convergence_errors(models):
     with pytest.raises(ValueError, match=r"against='time' must be one of \['trees', 'iterations', 'seconds'\]"):
         plot.convergence(models, "time")
     with pytest.raises(NotFittedError, match="AGBMRegressor"):
@@ -217,7 +217,7 @@ def test_long_names_keep_their_ends():
     assert not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
 
 
-def test_importances_say_what_is_wrong(models):
+def test_importances_errors(models):
     with pytest.raises(ValueError, match=r"kind='weight' must be one of \['gain', 'splits'\]"):
         plot.importances(models["gbm"], "weight")
     with pytest.raises(ValueError, match=r"top=0 must be a positive integer"):
@@ -495,7 +495,7 @@ def test_costs_of_one_class_only(models, cancer):
     assert ax.get_legend() is None
 
 
-def test_costs_say_what_is_wrong(models, cancer, iris, houses):
+def test_costs_errors(models, cancer, iris, houses):
     X, y = cancer
     with pytest.raises(ValueError, match=r"models: 'fading' has 3 classes, threshold_costs needs two"):
         plot.threshold_costs(iris[0], iris[1], iris[0].predict(iris[1]))
@@ -524,7 +524,7 @@ def test_large_numbers_are_written_in_full():
     assert any("," in text.get_text() for text in axes[0].get_yticklabels())
 
 
-def test_names_with_letters_that_no_font_has():
+def test_names_without_glyphs():
     X = np.random.default_rng(0).normal(size=(50, 2))
     table = pd.DataFrame(X, columns=pd.Index(["a\0b", "half \ud800"], dtype=object))
     model = AGBMRegressor(max_iter=3).fit(table, X.sum(axis=1))
@@ -532,7 +532,7 @@ def test_names_with_letters_that_no_font_has():
     assert labels == {"a\N{REPLACEMENT CHARACTER}b", "half \N{REPLACEMENT CHARACTER}"}
 
 
-def test_calibration_says_what_is_wrong(models, cancer, houses):
+def test_calibration_errors(models, cancer, houses):
     X, y = cancer
     with pytest.raises(TypeError, match=r"models: 'fading' is not a classifier"):
         plot.calibration(houses[0], houses[1], np.zeros(300))
@@ -545,7 +545,7 @@ def test_calibration_says_what_is_wrong(models, cancer, houses):
 
 
 @pytest.mark.slow
-def test_pictures_go_where_they_are_told(models, cancer):
+def test_plots_on_given_axes(models, cancer):
     X, y = cancer
     model = models["gbm"]
     figure, axes = plt.subplots(2, 4, figsize=(24, 10), layout="constrained")

@@ -1,4 +1,4 @@
-"""Plots of uncertainty: the numbers that are drawn are those of an independent computation."""
+"""Plots of uncertainty, against an independent computation."""
 
 import matplotlib as mpl
 import numpy as np
@@ -207,7 +207,7 @@ def test_plots_are_drawn_on_given_axes(squares, rows):
     assert plot.coverage(squares, *rows, ax=axes[1]) is axes[1]
 
 
-def test_errors_say_what_to_do(squares, quantiles, rows):
+def test_errors(squares, quantiles, rows):
     X, y = rows
     classifier = AGBMClassifier(**FEW).fit(X, y > 0).calibrate(X, y > 0)
     plain = AGBMRegressor(**FEW).fit(X, y)

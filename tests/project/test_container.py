@@ -15,14 +15,14 @@ ROOT = Path(__file__).parents[2]
 RECIPE = recipe_text.instructions()
 
 
-def test_what_is_copied_exists():
+def test_copied_files_exist():
     *_, given = zip(*(pair for pair in RECIPE if pair[0] == "COPY"), strict=True)
     sources = [source for text in given if "--from=" not in text for source in text.split()[:-1]]
     assert len(sources) == 8
     assert all((ROOT / source).exists() for source in sources)
 
 
-def test_it_is_not_run_by_root():
+def test_service_does_not_run_as_root():
     last = [i for i, (instruction, _) in enumerate(RECIPE) if instruction == "FROM"][-1]
     (user,) = [text for instruction, text in RECIPE[last:] if instruction == "USER"]
     assert all(int(number) >= 10_000 for number in user.split(":"))
@@ -34,7 +34,7 @@ def test_all_versions_are_pinned():
     assert {"numpy", "scikit-learn", "scikit-build-core", "nanobind"} <= names, "which pyproject.toml names"
 
 
-def test_start_check_and_stop(tmp_path):
+def test_start_health_check_and_stop(tmp_path):
     """The commands of the recipe, on another port."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

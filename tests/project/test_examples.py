@@ -1,4 +1,4 @@
-"""The example scripts, run as a reader would run them, and whether what they print is true."""
+"""The example scripts, and whether their output is correct."""
 
 import re
 import runpy
@@ -36,7 +36,7 @@ def numbers(pattern, text):
     return np.array(found, dtype=float)
 
 
-def test_each_says_how_to_run_it():
+def test_every_example_is_documented_and_tested():
     tested = Path(__file__).read_text() + (Path(__file__).parent / "test_serving.py").read_text()
     for path in EXAMPLES.glob("*.py"):
         assert f"python examples/{path.name}" in path.read_text() or path.name == "demo.py", path
@@ -147,7 +147,7 @@ def test_more_rows_than_memory(run):
 
 
 def test_on_a_cluster():
-    """In a process of its own: a cluster leaves threads behind."""
+    """In a process of its own: a cluster leaves threads running."""
     text = subprocess.run(
         [sys.executable, "-W", "error", EXAMPLES / "on_a_cluster.py"],
         capture_output=True, text=True, check=True, timeout=120,
@@ -218,7 +218,7 @@ def test_mlflow_tracking(run, tmp_path, monkeypatch):
         assert [point.value for point in curve] == model.history_[name].tolist()
     assert client.get_run(run_id).data.params["learning_rate"] == "0.05"
     assert numbers(r"at iteration (\d+)", text) == model.best_iteration_ == numbers(r"kept iteration (\d+)", text)
-    # Who looks on changes nothing.
+    # Logging does not change the model.
     X, X_val, y, y_val = train_test_split(*load_breast_cancer(return_X_y=True), random_state=0)
     alone = agbm.AGBMClassifier(max_iter=60, learning_rate=0.05, early_stopping=True).fit(
         X, y, X_val=X_val, y_val=y_val

@@ -10,12 +10,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agbm import AGBMClassifier, AGBMRegressor
 from agbm._base.sums import ExactSum
 from agbm.losses import HalfSquaredError
+from profiles import examples
 
 SMALL = {"max_iter": 5, "max_depth": 3, "n_members": 1, "early_stopping": False}
 CUTS = [0, 90, 250, 400]
@@ -96,7 +97,7 @@ def bytes_of(model, folder):
         ("numbers", {"method": "agbm"}),
     ],
 )
-def test_the_model_is_the_pooled_one(example, kind, parameters, tmp_path):
+def test_model_equals_the_pooled_one(example, kind, parameters, tmp_path):
     X = table()
     y = labels(kind, X)
     make = partial(AGBMRegressor if kind == "numbers" else AGBMClassifier, **SMALL | parameters)
@@ -129,7 +130,7 @@ def sent_by(replies):
 
 
 def test_the_aggregator_sees_masked_numbers_only(example, sums, monkeypatch, tmp_path):
-    """Whatever depends on the rows of one party looks random, alone and with that of all others but one."""
+    """Messages about the rows of one party look random, alone and summed with those of all others but one."""
     hidden, hide = [], sums.Masks.hide
     monkeypatch.setattr(sums.Masks, "hide", lambda self, value: hidden.append(value) or hide(self, value))
     X = table()
@@ -174,7 +175,7 @@ def assert_uniform(numbers):
     assert ((counts - expected) ** 2 / expected).sum() < 255 + 6 * np.sqrt(2 * 255)
 
 
-def test_nothing_about_rows_is_kept_for_the_aggregator(example):
+def test_aggregator_keeps_nothing_about_rows(example):
     """Neither labels, nor features, nor keys are in what a party says about its rows."""
     X = table()
     party = example.Party(X, labels("two", X))
@@ -223,7 +224,7 @@ class CustomLoss(HalfSquaredError):
     """A loss whose constant needs all labels in one place."""
 
 
-def test_refused(example):
+def test_unsupported_settings_raise(example):
     X = table()
     y, numbers = labels("two", X), labels("numbers", X)
     fit = example.fit
@@ -267,7 +268,7 @@ def of_four(strategy):
     return st.lists(strategy, min_size=4, max_size=4)
 
 
-@settings(max_examples=30, deadline=None)
+@examples(15)
 @given(
     st.one_of(
         of_four(INTEGERS),

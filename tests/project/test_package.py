@@ -1,4 +1,4 @@
-"""What importing costs, and that the stub of the native module tells the truth."""
+"""The cost of imports, the stub of the native module, and the examples of docstrings."""
 
 import ast
 import doctest
@@ -81,7 +81,7 @@ def test_stub_matches_the_native_module():
         assert re.findall(r"(?:\(|, )(\w+): ", re.sub(r"\[[^:]*?\]", "", signature))[: len(expected)] == expected, name
 
 
-def test_public_modules_are_imported_when_they_are_used():
+def test_public_modules_are_imported_lazily():
     code = "import agbm; print(agbm.losses.Quantile(0.9), agbm.plot.__name__, 'methods' in dir(agbm)); agbm.nothing"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stdout.split() == ["Quantile(quantile=0.9)", "agbm.plot", "True"]

@@ -1,4 +1,4 @@
-"""The files around the code agree with each other: versions, workflows, hooks, links."""
+"""Consistency of the project's files: versions, workflows, hooks, links, lists of tests."""
 
 import re
 import tomllib
@@ -30,13 +30,13 @@ def steps(workflow):
     return [step for job in workflow["jobs"].values() for step in job["steps"]]
 
 
-def test_one_version():
+def test_versions_agree():
     assert version("agbm") == PROJECT["version"]
     assert load("CITATION.cff")["version"] == PROJECT["version"]
     assert PROJECT["version"] in (ROOT / "CHANGELOG.md").read_text()
 
 
-def test_every_version_of_python_that_is_named_is_tested():
+def test_every_supported_version_of_python_is_tested():
     prefix = "Programming Language :: Python :: 3."
     named = [f"3.{name.removeprefix(prefix)}" for name in PROJECT["classifiers"] if name.startswith(prefix)]
     tested = load(".github/workflows/ci.yml")["jobs"]["test"]["strategy"]["matrix"]["python"]
@@ -74,7 +74,7 @@ def test_actions_are_pinned_to_commits():
     assert len({name.split("@")[0] for name in used}) == len(used), used
 
 
-def test_steps_of_the_rehearsal_that_are_named_exist():
+def test_named_release_steps_exist():
     """In the Makefile and on the page about releases."""
     program = (ROOT / "release" / "check.py").read_text()
     known = re.findall(r'^    "([a-z-]+)": ', program.split("\nSTEPS")[1].split("\n}")[0], re.MULTILINE)
@@ -83,7 +83,7 @@ def test_steps_of_the_rehearsal_that_are_named_exist():
     assert {"source", "wheels", "emulate", "free-threaded"} <= {*" ".join(named).split()} <= set(known)
 
 
-def test_tags_alone_publish_and_nothing_else_may():
+def test_only_tags_publish():
     jobs = load(".github/workflows/release.yml")["jobs"]
     assert jobs["publish"]["if"] == "startsWith(github.ref, 'refs/tags/v')"
     assert set(jobs["publish"]["needs"]) == set(jobs) - {"publish"}
@@ -98,7 +98,7 @@ def test_hooks_are_the_commands_of_make_lint():
 
 
 @pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"])
-def test_links_lead_somewhere(name):
+def test_links_resolve(name):
     text = (ROOT / name).read_text()
     links = [link for link in re.findall(r"\]\(([^)]+)\)", text) if not link.startswith("http")]
     assert links
@@ -144,7 +144,7 @@ def test_names_in_pages_exist():
 
 
 def test_make_help_describes_all_targets():
-    """Besides the parts of others."""
+    """Except those that are parts of other targets."""
     targets = re.search(r"^\.PHONY:((?:.+\\\n)*.+)", makefile(), re.MULTILINE)[1].replace("\\", "").split()
     described = re.findall(r"^([a-z-]+):.*## \w", makefile(), re.MULTILINE)
     assert {name for name in targets if not name.startswith("sanitize-")} == set(described)
@@ -155,7 +155,7 @@ def modules_named(page):
 
 
 @pytest.mark.parametrize("page", [*PAGES, "benchmarks/README.md"])
-def test_benchmarks_that_are_named_exist(page):
+def test_named_benchmarks_exist(page):
     missing = [name for name in modules_named(page) if not (ROOT / f"{name.replace('.', '/')}.py").is_file()]
     assert missing == []
 
@@ -166,8 +166,28 @@ def test_every_benchmark_is_listed():
     assert names == set(modules_named("benchmarks/README.md"))
 
 
-def test_extras_are_on_the_page_that_installs():
+def test_extras_are_documented():
     of_developers = {"bench", "docs", "test"}
     table = re.search(r"^\| extra \|.+?(?=\n\n)", (ROOT / "docs" / "start.md").read_text(), re.DOTALL | re.MULTILINE)[0]
     named = {name for line in table.splitlines()[2:] for name in re.findall(r"`(\w+)`", line.split("|")[1])}
     assert named == set(PROJECT["optional-dependencies"]) - of_developers
+
+
+def test_no_test_file_is_long():
+    """Files of many subjects are split, so that the name of a file says what its tests are about."""
+    lengths = {path.relative_to(ROOT): len(path.read_text().splitlines()) for path in (ROOT / "tests").rglob("*.py")}
+    assert {str(path): length for path, length in lengths.items() if length > 800} == {}
+
+
+def test_files_of_tests_that_the_makefile_names_exist():
+    lists = re.findall(r"^\w+_TESTS := ((?:.*\\\n)*.*)", makefile(), re.MULTILINE)
+    named = {name for line in lists for name in re.findall(r"\b(?:tests/)?((?:\w+/)+test_\w+)", line)}
+    assert len(named) > 10
+    assert {name for name in named if not (ROOT / "tests" / f"{name}.py").is_file()} == set()
+
+
+def test_every_change_runs_the_checks_and_every_week_the_nightly_tests():
+    jobs = load(".github/workflows/ci.yml")["jobs"]
+    conditions = {name: job["if"] for name, job in jobs.items()}
+    assert conditions.pop("nightly") == "github.event_name == 'schedule'"
+    assert set(conditions.values()) == {"github.event_name != 'schedule'"}

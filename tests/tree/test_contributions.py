@@ -11,7 +11,7 @@ import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 from sklearn.datasets import make_classification, make_regression
@@ -25,6 +25,7 @@ from agbm.export import to_lightgbm
 from agbm.losses import Huber, Quantile, Tweedie
 from agbm.methods import Fading
 from forests import LAYOUTS, random_forest
+from profiles import examples
 from toys import native_forest, sums_of_trees
 
 with warnings.catch_warnings():
@@ -46,7 +47,7 @@ def goes_left(forest, node, value):
 
 
 def shares(forest, node):
-    """What each side has of the training rows below a node; halves where there are none."""
+    """The share of the training rows of a node on each side; halves if there are none."""
     counts = forest["count"][forest["left"][node] : forest["left"][node] + 2].astype(float)
     return counts / counts.sum() if counts.sum() > 0 else np.array([0.5, 0.5])
 
@@ -81,7 +82,7 @@ def twin(forest, n_features, n_columns, X):
 
 
 @pytest.mark.slow
-@settings(max_examples=150)
+@examples(40)
 @given(
     seed=st.integers(0, 2**32),
     n_rows=st.sampled_from([4, 0, 1]),
@@ -169,10 +170,10 @@ def exact(forest, n_features, x):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("n_levels", "n_features"), [(40, 40), (40, 17), (9, 9)])
-def test_long_paths_are_as_exact_as_short_ones(n_levels, n_features):
+def test_long_paths_are_exact(n_levels, n_features):
     random = np.random.default_rng(n_features)
     forest = chain(n_levels, n_features, random)
-    # Most rows that go on make the deep leaves matter, and a value of 1e3 there shows what is lost on the way.
+    # Most rows reach the deep leaves, so that a value of 1e3 there shows a loss of precision along the path.
     forest["count"][1::2] = 1
     forest["value"][-5:] *= 1e3
     X = np.where(random.random((1, n_features)) < 0.9, 1.0, -1.0)
@@ -327,7 +328,7 @@ def test_sparse_rows_have_the_contributions_of_dense_ones(monkeypatch):
     np.testing.assert_array_equal(model.predict_contributions(csr_array(X)), expected)
 
 
-def test_the_start_is_in_the_last_place():
+def test_base_value_is_the_last_column():
     X, y = make_regression(200, 4, noise=5.0, random_state=0)
     first = LinearRegression().fit(X, y)
     model = AGBMRegressor(max_iter=10, init=first).fit(X, y)
@@ -367,7 +368,7 @@ def test_models_without_trees():
 
 
 def shap_trees(model):
-    """Our trees of one output in the form that shap.TreeExplainer takes custom trees in."""
+    """The trees of one output in the format of custom trees of shap.TreeExplainer."""
     forest = model.model_.folded
     ends = np.append(forest.roots[1:], len(forest.nodes))
     trees = []
@@ -440,7 +441,7 @@ def test_plots_of_the_shap_package(kind):
         assert explained.display_data[1, 0] == X["district"][1] == "east"
 
 
-def test_explain_says_what_to_install(monkeypatch):
+def test_explain_without_shap(monkeypatch):
     X, y = make_regression(50, 2, random_state=0)
     model = AGBMRegressor(max_iter=2).fit(X, y)
     monkeypatch.setitem(sys.modules, "shap", None)  # as if it were not there
@@ -480,8 +481,8 @@ def test_permutation_importance(classifies):
 
 
 @pytest.mark.parametrize("classes", [0, 2, 3])
-def test_of_the_exported_model(classes):
-    """LightGBM's own contributions, and those of the shap package, of what we export are ours."""
+def test_contributions_of_the_exported_model(classes):
+    """LightGBM and the shap package compute the same contributions of the exported model."""
     random = np.random.default_rng(0)
     X = random.normal(size=(600, 6))
     X[random.random(X.shape) < 0.1] = np.nan

@@ -49,7 +49,7 @@ def table(n=400):
 
 @pytest.mark.parametrize("strategy", ["one_output_per_tree", "multi_output_tree"])
 @pytest.mark.parametrize("features", [[0], [2], [1, 2], [0, 1, 2]])
-def test_against_a_slow_walk(features, strategy):
+def test_equals_a_slow_walk(features, strategy):
     X, y = table()
     classes = np.digitize(y, [0.0, 3.0])
     points = {0: [-1.0, 0.3, np.nan, np.inf], 1: [-2.0, 0.0, 1.0, np.nan], 2: [0.0, 4.0, np.nan, 5.0]}
@@ -86,7 +86,7 @@ def test_brute_force_agrees_if_features_are_independent():
         np.testing.assert_allclose(model.model_.partial_dependence([feature], axis[:, np.newaxis]), brute, rtol=1e-11)
 
 
-def test_chunks_of_trees(monkeypatch):
+def test_trees_in_chunks(monkeypatch):
     X, y = table()
     model = AGBMRegressor(max_iter=8).fit(X, y)
     grid = np.linspace(-1, 1, 7)[:, np.newaxis]

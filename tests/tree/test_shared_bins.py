@@ -16,7 +16,7 @@ def binned(n=500, n_features=20, seed=0):
 
 
 @pytest.mark.parametrize("n_threads", [1, 3])
-def test_taken_rows(n_threads):
+def test_bins_of_a_subset_of_rows(n_threads):
     X, bins, matrix = binned(40_000)
     rows = np.random.default_rng(1).integers(0, len(X), 35_000).astype(np.uint32)
     taken = bins.matrix(len(rows))
@@ -25,7 +25,7 @@ def test_taken_rows(n_threads):
     np.testing.assert_array_equal(taken.columns(), matrix.columns()[:, rows])
 
 
-def test_some_features():
+def test_bins_of_a_subset_of_features():
     _, bins, matrix = binned()
     rows = np.arange(0, 500, 2, dtype=np.uint32)
     taken = bins.matrix(len(rows))
@@ -46,7 +46,7 @@ def test_invalid_arguments(features, rows, message):
         bins.matrix(1).take(matrix, features, np.array(rows, dtype=np.uint32), 1)
 
 
-def test_other_bins():
+def test_other_max_bins():
     X, _, matrix = binned()
     fewer = Bins.from_data(X, 10)
     with pytest.raises(ValueError, match="same bins"):

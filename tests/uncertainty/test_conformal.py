@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agbm._uncertainty.conformal import (
@@ -21,6 +21,7 @@ from agbm._uncertainty.conformal import (
     whole_weights,
 )
 from agbm.losses import CrossEntropy, Exponential, Gamma, HalfSquaredError, LogLoss, Multinomial, Poisson, Tweedie
+from profiles import examples
 
 MEASURES = {
     "distance": Residual(HalfSquaredError()),
@@ -69,7 +70,6 @@ def calibrations(draw, n_labels=1):
 
 
 @pytest.mark.parametrize("name", MEASURES)
-@settings(max_examples=60, deadline=None)
 @given(calibrations())
 def test_intervals_are_those_of_the_definition(name, given):
     lists, test_weight, coverage, raws = given
@@ -81,7 +81,7 @@ def test_intervals_are_those_of_the_definition(name, given):
     np.testing.assert_array_equal(found, expected)
 
 
-@settings(max_examples=100, deadline=None)
+@examples(40)
 @given(calibrations(n_labels=3))
 def test_sets_are_those_of_the_definition(given):
     lists, test_weight, coverage, raws = given
@@ -124,7 +124,7 @@ def test_ranks_are_exact(coverage, n, rank):
 
 
 @pytest.mark.parametrize("coverage", [0, 1, -0.5, 1.5, "0.9", None, math.nan, True, 1e-15, 1 - 1e-15])
-def test_coverage_that_is_none(coverage):
+def test_invalid_coverage_raises(coverage):
     with pytest.raises(ValueError, match=r"coverage=.*must be a number between 0 and 1"):
         exact_coverage(coverage)
 
@@ -166,7 +166,7 @@ def test_intervals_are_nested(name):
     np.testing.assert_array_equal(upper[-1], measure.highest)
 
 
-def test_scores_are_what_they_are_called():
+def test_names_of_scores():
     y, raw = np.array([3.0, 0.0, 1.0]), np.array([[0.5, -1.0, 2.0]])
     np.testing.assert_allclose(MEASURES["distance"].score(y, raw), [2.5, 1.0, 1.0])
     mu = np.exp(raw[0])
@@ -214,7 +214,7 @@ def test_integer_weights_are_repetitions():
         np.testing.assert_array_equal(weighted, intervals([repeated], 1, coverage, MEASURES["distance"], raws))
 
 
-def test_equal_relative_weights_are_no_weights():
+def test_equal_relative_weights_equal_no_weights():
     rng = np.random.default_rng(0)
     values, raws = rng.random(30), [rng.normal(size=(1, 9))]
     weights = whole_weights(np.full(30, 0.3), 0.3)
@@ -225,7 +225,7 @@ def test_equal_relative_weights_are_no_weights():
         np.testing.assert_array_equal(weighted, plain)
 
 
-def test_a_sample_is_one_of_all_scores():
+def test_sample_is_drawn_from_all_scores():
     scores = SortedScores.of(np.random.default_rng(0).random(1000), np.arange(1000))
     sample = scores.sample(100, seed=3)
     assert len(sample.values) == 100

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agbm import losses
@@ -10,6 +10,7 @@ from agbm._labels.base import Numbers
 from agbm._model.calibration import measure_of
 from agbm._uncertainty.nested_intervals import NestedQuantiles, Standardised, TailProbability
 from distributions import DISTRIBUTIONS
+from profiles import examples
 
 NUMBERS = Numbers(())
 LISTS = [[0.5], [0.05, 0.95], [0.1, 0.5, 0.9], [0.01, 0.3, 0.6, 0.99], [0.05, 0.25, 0.5, 0.75, 0.95]]
@@ -23,7 +24,7 @@ def quantile_rows(levels, seed, n=40):
     return raw, y
 
 
-@settings(max_examples=150)
+@examples(40)
 @given(st.sampled_from(LISTS), st.integers(0, 2**32 - 1))
 def test_quantiles(levels, seed):
     raw, y = quantile_rows(levels, seed)
@@ -93,7 +94,7 @@ def test_distributions(loss):
         assert np.isin(at_infinity, [limit, 0.0, -1.0]).all()  # all labels that the distribution allows
 
 
-def test_which_measure():
+def test_measure_of_each_loss():
     assert isinstance(measure_of(NUMBERS, losses.StudentTDistribution()), Standardised)
     assert isinstance(measure_of(NUMBERS, losses.GammaDistribution()), TailProbability)
     y, raw = np.array([3.0]), np.array([[1.0], [np.log(4.0)]])

@@ -1,4 +1,4 @@
-"""Columns of offsets and exposures on the command line: no features, remembered, used wherever a model predicts."""
+"""Columns of offsets and exposures on the command line: remembered by the model and used for predictions."""
 
 import json
 
@@ -85,7 +85,7 @@ def test_predictions_use_the_column(table, capsys):
     assert "lacks the column 'years' with the exposure of the model; use --no-offset" in said
 
 
-def test_a_model_that_was_saved_in_python(table):
+def test_model_saved_in_python(table):
     model = expected(table)
     model.save("claims.agbm")
     X = table[FEATURES].astype(float)
@@ -168,7 +168,7 @@ def test_predicting_with_exposures_needs_a_log_link(table, capsys):
 
 
 @pytest.mark.parametrize("command", ["compare", "tune"])
-def test_other_commands_do_not_have_the_options(table, capsys, command):
+def test_other_commands_reject_the_options(table, capsys, command):
     out = ["--out", "m.agbm"] if command == "tune" else []
     with pytest.raises(SystemExit):
         cli.main([command, "claims.csv", "--target", "claims", *out, "--exposure", "years"])

@@ -91,7 +91,7 @@ def test_survival_is_trained_as_in_python(here, capsys):
 
 
 @pytest.mark.parametrize("task", [RANKING, SURVIVAL], ids=["ranking", "survival"])
-def test_the_whole_journey(task, here, capsys):
+def test_train_predict_report_and_update(task, here, capsys):
     run(capsys, "train", *task, *FEW, "--out", "m.agbm", "--report", "m.html", "--stream")
     assert ("Queries" if task is RANKING else "Survival by predicted risk") in Path("m.html").read_text()
     run(capsys, "train", *task, *FEW, "--out", "f.agbm", "--folds", "3")
@@ -137,7 +137,7 @@ def test_survival_is_compared(here, capsys):
     assert "Survival by predicted risk" in Path("c.html").read_text()
 
 
-def test_errors_say_what_to_do(here, capsys):
+def test_errors(here, capsys):
     out = ["--out", "x.agbm", "--quiet"]
     assert "--time days needs --event" in fails(capsys, "train", "all.csv", "--time", "days", *out)
     assert "omit --target" in fails(capsys, "train", *SURVIVAL, "--target", "a", *out)

@@ -1,4 +1,4 @@
-"""Tables in files: every format gives the same table, types follow all rows, errors name the file."""
+"""Tables in files of every format."""
 
 import gzip
 import os
@@ -75,7 +75,7 @@ def test_every_format_gives_the_same_table(format, tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_csv_column_is_what_all_of_its_values_are(tmp_path):
+def test_csv_types_follow_all_values(tmp_path):
     """Types are guessed from the beginning of a file; these columns change after a megabyte of it."""
     n = 200_000
     lines = [f"{i % 7},{i % 7},,1" for i in range(n)]
@@ -121,7 +121,7 @@ def test_types_of_other_programs(tmp_path):
     assert file.vector("text")[1].tolist() == [False, True, False]
 
 
-def test_dictionaries_of_what_a_model_file_cannot_hold(tmp_path):
+def test_unsupported_types_of_dictionaries(tmp_path):
     """They were categories: a model was trained, and could not be saved."""
     kinds = {}
     for values in (["a", "b"], [1, 2], [True, False], [b"a", b"b"], [date(2020, 1, 1)], [Decimal(1)]):
@@ -137,7 +137,7 @@ def test_a_folder_without_files(tmp_path):
         open_table(tmp_path)
 
 
-def test_columns_that_only_later_files_have_are_not_left_out_silently(tmp_path):
+def test_additional_columns_of_later_files_raise(tmp_path):
     pd.DataFrame({"a": [1.0]}).to_parquet(tmp_path / "0.parquet")
     pd.DataFrame({"a": [2.0], "b": [3.0]}).to_parquet(tmp_path / "1.parquet")
     with pytest.raises(ValueError, match=r"compared with '0.parquet', '1.parquet' also has the columns \['b'\]"):
@@ -211,8 +211,8 @@ def test_a_failure_leaves_the_old_file(tmp_path):
         write_pieces(pieces(), tmp_path / "out.xls")
 
 
-def test_what_is_no_file_is_not_replaced(tmp_path):
-    """As /dev/null would be, for whoever may write to its folder."""
+def test_devices_are_not_replaced(tmp_path):
+    """As /dev/null would be for a user with write permission to its folder."""
     pipe = tmp_path / "pipe.csv"
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)

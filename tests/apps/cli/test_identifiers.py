@@ -1,4 +1,4 @@
-"""Columns that identify rows are left out, by a rule that is shown, unless options keep them."""
+"""Identifier columns are dropped, and reported, unless options keep them."""
 
 import json
 import re
@@ -58,8 +58,8 @@ def test_integers_need_the_name_of_an_identifier(here):
     assert found(customer_id=[*numbers[:-1], None]) == []
 
 
-def test_text_that_looks_numeric_is_none(here):
-    """It may be a number with decimal commas, of which a warning speaks."""
+def test_numeric_looking_text_is_not_an_identifier(here):
+    """It may be a number with a decimal comma, for which there is a warning."""
     assert found(code=[f"{i},5" for i in range(N)]) == []
 
 
@@ -91,7 +91,7 @@ class TestCommands:
         table.to_csv("t.csv", index=False)
         return ["t.csv", "--target", "y"]
 
-    def test_they_are_left_out_and_said(self, table, capsys):
+    def test_identifiers_are_dropped_and_reported(self, table, capsys):
         run("train", *table, "--out", "m.agbm", *ONE)
         said = re.sub(r"\n {3,}", " ", capsys.readouterr().out)
         assert re.search(
@@ -122,6 +122,6 @@ class TestCommands:
         run("compare", *table, "--methods", "gbm", "--peers", "--max-iter", "3", "--json")
         assert json.loads(capsys.readouterr().out)["identifiers"] == ["id", "name"]
 
-    def test_nothing_else_to_learn_from(self, table, capsys):
+    def test_no_other_features(self, table, capsys):
         line = fails(capsys, "train", *table, "--drop", "x", "--out", "m.agbm")
         assert "all features look like identifiers: id, name. Use --categorical or --numeric to keep them." in line

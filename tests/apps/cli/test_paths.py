@@ -1,4 +1,4 @@
-"""Files that commands write: never over what they read, checked before any work, and no trained model is lost."""
+"""Output files of commands: inputs are never overwritten, paths are checked first, and no trained model is lost."""
 
 import errno
 import json
@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -16,28 +17,20 @@ import agbm
 from agbm._apps import cli
 from agbm._apps.cli.reading import data as _data
 from agbm._apps.cli.reading import files as files
-from commands import FEW, ONE, SOLD, agbm_table, fails, mixed, run
+from commands import FEW, ONE, SOLD, agbm_table, fails, run
 
 SOLD_FROM = ["train", "--target", "sold", "--drop", "price", "id", *FEW, "--quiet"]
 
 
 @pytest.fixture
-def here(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    mixed().to_csv("mixed.csv", index=False)
-    return tmp_path
-
-
-@pytest.fixture
-def trained(here, capsys):
+def trained(here, sold_model):
     """A model, and other names of it and of the data."""
-    run(*SOLD, *FEW, "--quiet")
+    shutil.copy(sold_model, "sold.agbm")
     Path("folder").mkdir()
     pd.read_csv("mixed.csv").to_parquet("folder/0.parquet")
     Path("link.csv").symlink_to("mixed.csv")
     Path("hard.csv").hardlink_to("mixed.csv")
     Path("hard.parquet").hardlink_to("folder/0.parquet")
-    capsys.readouterr()
     return here
 
 
@@ -84,11 +77,11 @@ class TestNothingIsOverwritten:
         assert message in fails(capsys, *arguments)
         assert contents(trained) == before
 
-    def test_devices_take_everything(self, trained):
+    def test_devices_can_be_written_to(self, trained):
         run(*SOLD_FROM, "mixed.csv", "--out", "/dev/null", "--report", "/dev/null")
 
     @pytest.mark.parametrize("other", ["sold.agbm", "notes.txt", "empty.txt"])
-    def test_a_checkpoint_of_another_kind_is_left_alone(self, other, trained, capsys):
+    def test_other_files_are_not_used_as_checkpoint(self, other, trained, capsys):
         Path("notes.txt").write_text("notes")
         Path("empty.txt").touch()
         before = contents(trained)
@@ -97,7 +90,7 @@ class TestNothingIsOverwritten:
         assert contents(trained) == before
 
     @pytest.mark.parametrize("other", ["sold.agbm", "notes.txt"])
-    def test_a_study_of_another_kind_is_left_alone(self, other, trained, capsys):
+    def test_other_files_are_not_used_as_study(self, other, trained, capsys):
         Path("notes.txt").write_text("notes\n")
         before = contents(trained)
         tune = ["tune", "mixed.csv", "--target", "sold", "--out", "other.agbm", "--study", other, "--quiet"]
@@ -105,10 +98,10 @@ class TestNothingIsOverwritten:
         assert contents(trained) == before
 
 
-class TestWhatCannotBeWrittenIsSaidFirst:
+class TestUnwritablePaths:
     @pytest.fixture
     def untrained(self, trained, monkeypatch):
-        """Where nothing may be read or trained any more."""
+        """Reading a table or training a model would fail here."""
         monkeypatch.setattr(_data, "open_table", None)
         monkeypatch.setattr("agbm._apps.cli.model.open_table", None)
         return trained
@@ -148,7 +141,7 @@ class TestWhatCannotBeWrittenIsSaidFirst:
         assert not any(path.name.endswith(".agbm-tmp") for path in untrained.rglob("*"))
 
     @pytest.mark.parametrize("arguments", [[*SOLD, "--checkpoint"], ["tune", "mixed.csv", "--out", "m", "--study"]])
-    def test_a_pipe_that_would_have_to_be_read_again(self, arguments, untrained, capsys):
+    def test_pipes_cannot_be_resumed(self, arguments, untrained, capsys):
         os.mkfifo("pipe")
         assert "--target" not in fails(capsys, *arguments, "pipe")
         assert "pipe is a pipe or a device, from which a run cannot resume" in fails(capsys, *arguments, "pipe")
@@ -160,51 +153,62 @@ class TestWhatCannotBeWrittenIsSaidFirst:
             )
 
 
+@contextmanager
+def piped_to(name):
+    """A named pipe whose content is copied to a file."""
+    os.mkfifo("pipe")
+    with open(name, "wb") as file, subprocess.Popen(["cat", "pipe"], stdout=file):
+        yield "pipe"
+    os.remove("pipe")
+
+
 @pytest.mark.slow
 class TestPipes:
-    def bash(self, command):
-        return subprocess.run(["bash", "-c", command], capture_output=True, text=True)
-
     @pytest.mark.parametrize("evaluation", [[], ["--folds", "2"], ["--test-fraction", "0"]], ids=str)
     def test_a_model_is_written_once(self, evaluation, trained, capsys):
-        command = f"{sys.executable} -m agbm {' '.join([*SOLD_FROM, 'mixed.csv', *evaluation])}"
-        done = self.bash(f"{command} --out >(cat > piped.agbm) && wait $!")
-        assert (done.returncode, done.stderr) == (0, "")
+        with piped_to("piped.agbm") as pipe:
+            run(*SOLD_FROM, "mixed.csv", *evaluation, "--out", pipe)
         run(*SOLD_FROM, "mixed.csv", *evaluation, "--out", "file.agbm")
         piped, expected = agbm.load("piped.agbm"), agbm.load("file.agbm")
         assert Path("piped.agbm").stat().st_size < 1.1 * Path("file.agbm").stat().st_size  # not twice
         assert piped.notes_["metrics"] == expected.notes_["metrics"]
         np.testing.assert_array_equal(piped.predict_proba(agbm_table()), expected.predict_proba(agbm_table()))
 
-    def test_what_ends_the_evaluation_does_not_cost_the_model(self, trained, monkeypatch):
+    def test_interrupted_evaluation_keeps_the_model(self, trained, monkeypatch):
         def interrupted(*arguments):
             raise KeyboardInterrupt
 
         monkeypatch.setattr(_data.Question, "evaluate", interrupted)
-        os.mkfifo("pipe")
-        with open("piped.agbm", "wb") as piped, subprocess.Popen(["cat", "pipe"], stdout=piped):
-            assert cli.main([*SOLD_FROM, "mixed.csv", "--out", "pipe", "--set", "n_members=1"]) == 130
+        with piped_to("piped.agbm") as pipe:
+            assert cli.main([*SOLD_FROM, "mixed.csv", "--out", pipe, "--set", "n_members=1"]) == 130
         assert agbm.load("piped.agbm").n_trees_ == 8
 
     def test_a_model_from_tune(self, trained):
-        tune = f"{sys.executable} -m agbm tune mixed.csv --target sold --trials 1 --set max_iter=5 --quiet --study s"
-        done = self.bash(f"{tune} --out >(cat > piped.agbm) && wait $!")
-        assert (done.returncode, done.stderr) == (0, "")
+        tune = "tune mixed.csv --target sold --trials 1 --set max_iter=5 --quiet --study s"
+        with piped_to("piped.agbm") as pipe:
+            run(*tune.split(), "--out", pipe)
         assert agbm.load("piped.agbm").max_iter == 5
 
     def test_predictions_pages_and_exports(self, trained):
         for command, name in [
-            ("predict sold.agbm mixed.csv", "p.csv"),
             ("explain sold.agbm mixed.csv", "c.csv"),
             ("export sold.agbm --to text", "tree.txt"),
             ("report sold.agbm", "page.html"),
         ]:
             run(*command.split(), "--out", f"file-{name}")
-            done = self.bash(f"{sys.executable} -m agbm {command} --out >(cat > {name}) && wait $!")
-            assert (done.returncode, done.stderr) == (0, "")
+            with piped_to(name) as pipe:
+                run(*command.split(), "--out", pipe)
             written, expected = (Path(path).read_text() for path in (name, f"file-{name}"))
             assert len(written) == len(expected)
             assert written == expected or name == "page.html"  # which has the time
+
+    def test_process_substitution(self, trained):
+        """A pipe that is /dev/fd/63 or the like."""
+        run("predict", "sold.agbm", "mixed.csv", "--out", "expected.csv")
+        command = f"{sys.executable} -m agbm predict sold.agbm mixed.csv --out >(cat > p.csv) && wait $!"
+        done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert Path("p.csv").read_bytes() == Path("expected.csv").read_bytes()
 
 
 class TestNoModelIsLost:
@@ -248,7 +252,7 @@ class TestNoModelIsLost:
     @pytest.mark.parametrize(
         "command", [["train", *PRICE], ["tune", *PRICE, "--trials", "1", "--study", "study"]], ids=" ".join
     )
-    def test_a_folder_that_is_gone(self, command, vanishing, capsys):
+    def test_removed_folder(self, command, vanishing, capsys):
         Path("m.rescued.agbm").write_text("of an earlier time")
         line = fails(capsys, *command, "--out", "out/m.agbm")
         assert "--out out/m.agbm could not be written: there is no folder" in line
@@ -256,7 +260,7 @@ class TestNoModelIsLost:
         assert agbm.load("m.rescued1.agbm").max_iter == 5
         assert Path("m.rescued.agbm").read_text() == "of an earlier time"
 
-    def test_the_folder_for_temporary_files_is_the_last_resort(self, here, tmp_path_factory, monkeypatch, capsys):
+    def test_temporary_folder_is_the_last_resort(self, here, tmp_path_factory, monkeypatch, capsys):
         last = tmp_path_factory.mktemp("last")
         monkeypatch.setattr("tempfile.tempdir", str(last))
         self.fail_to_replace_in(here, monkeypatch)
@@ -265,7 +269,7 @@ class TestNoModelIsLost:
         assert f"The model was saved to '{last}/sold.rescued.agbm' instead." in line
         assert agbm.load(last / "sold.rescued.agbm").n_trees_ == 8
 
-    def test_where_no_file_can_be_written(self, here, monkeypatch, capsys):
+    def test_no_writable_folder(self, here, monkeypatch, capsys):
         self.fail_to_replace_in(Path("/"), monkeypatch)
         assert "could not be saved in any other folder either" in fails(capsys, *SOLD, *FEW, "--quiet")
 
@@ -280,8 +284,8 @@ class TestNoModelIsLost:
 
         monkeypatch.setattr(os, "replace", full)
 
-    def test_a_failure_behind_the_first_saving(self, here, monkeypatch, capsys):
-        """The model is already where it should be; what was noted since then is not lost either."""
+    def test_failure_after_the_first_save(self, here, monkeypatch, capsys):
+        """The model has been saved; notes that are added later are not lost either."""
 
         def evaluate(*arguments):
             self.fail_to_replace_in(here / "sold.agbm", monkeypatch)

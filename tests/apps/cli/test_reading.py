@@ -1,4 +1,4 @@
-"""Forms of tables: texts for missing values, decimal marks, encodings, folders, standard input; models keep them."""
+"""Formats of tables: missing values, decimal marks, encodings, folders and standard input; models remember them."""
 
 import errno
 import gc
@@ -62,7 +62,7 @@ class TestForms:
         assert contents_of(open_table("t.csv", Form(decimal=","))) == {"a": [1.5, 2.5], "b": ["x", "y"]}
 
     def test_mixed_decimals(self, here):
-        """Numbers of the other kind make a column text, which is said; --numeric reads both."""
+        """Numbers with the other decimal mark make a column text, with a warning; --numeric reads both."""
         (here / "t.csv").write_text("a;b\n" + "1,5;1\n" * 30 + "2.5;1\n7;1\n")
         form = Form(decimal=",")
         assert open_table("t.csv", form).columns[0] == Column("a", "category", Mixed(32, 1, ("2.5",), 3))
@@ -96,7 +96,7 @@ class TestForms:
         with pytest.raises(ValueError, match=f"'t.csv' cannot be read: {message}"):
             open_table("t.csv", Form(encoding=encoding))
 
-    def test_utf8_that_is_read_as_something_else_is_said(self, here):
+    def test_utf8_read_as_another_encoding_warns(self, here):
         (here / "t.csv").write_text(LINES)
         with pytest.warns(UserWarning, match=r"'t.csv' is valid UTF-8, but is read as iso8859-1.*--encoding utf-8"):
             open_table("t.csv", GERMAN)
@@ -216,7 +216,7 @@ class TestStandardInput:
         given_to_standard_input(monkeypatch, (here / "t.parquet").read_bytes())
         assert contents_of(open_table("-", Form("parquet"))) == {"x": [1.0, 2.0]}
 
-    def test_nothing_and_closed(self, monkeypatch):
+    def test_empty_and_closed(self, monkeypatch):
         given_to_standard_input(monkeypatch, b"")
         with pytest.raises(ValueError, match="'standard input' cannot be read: the first line is empty"):
             open_table("-")
@@ -299,7 +299,7 @@ class TestModelsRememberTheForm:
     @pytest.mark.parametrize(
         "note", ["no json", "[]", '{"missing": 3, "decimal": 4, "encoding": "hex", "header": 0}', '{"missing": [3]}']
     )
-    def test_notes_of_strangers(self, note, trained):
+    def test_invalid_notes(self, note, trained):
         expected = self.predicted("usual.agbm", "usual.csv")
         model = agbm.load("usual.agbm")
         model.notes_["csv"] = note
@@ -330,7 +330,7 @@ class TestModelsRememberTheForm:
         assert "argument --encoding: unknown encoding 'latin-77'; use a name such as" in capsys.readouterr().err
 
 
-def test_options_add_up(here):
+def test_repeated_options_are_combined(here):
     """Also in a command: texts of all options, and those of the model."""
     assert Form(missing=("a",)).completed(Form(missing=("b", "a"), decimal=",")) == Form(
         missing=("b", "a"), decimal=","

@@ -1,4 +1,4 @@
-"""The start of a command: --help and --version without heavy imports, and something to be seen at once."""
+"""The start of a command: --help and --version without heavy imports, and immediate output."""
 
 import io
 import os
@@ -60,7 +60,7 @@ def test_help_and_version_import_nothing_heavy():
 
 @pytest.mark.parametrize("command", command_options.COMMANDS)
 def test_the_help_of_a_command_is_the_one_in_the_list(command):
-    """Commands that are only named have it twice."""
+    """The parser of one command and that of all commands have the same help."""
     lines = {wanted: cli.make_parser(wanted).format_help() for wanted in (command, "")}
     assert lines[command] == lines[""]
 
@@ -85,7 +85,7 @@ def test_numbers_and_names_that_a_parser_repeats():
     ],
     ids=str,
 )
-def test_something_is_seen_before_the_imports(words, text, monkeypatch):
+def test_status_is_shown_before_the_imports(words, text, monkeypatch):
     seen, terminal = [], in_terminal(monkeypatch)
     monkeypatch.setattr(
         command_options,
@@ -97,7 +97,7 @@ def test_something_is_seen_before_the_imports(words, text, monkeypatch):
     assert terminal.getvalue() == (f"{text}\r\x1b[K" if text else "")
 
 
-def test_a_line_that_can_be_erased(monkeypatch):
+def test_status_line_fits_and_is_erased(monkeypatch):
     terminal = in_terminal(monkeypatch)
     with status(Namespace(data="a\x1b[2J" + 60 * "b", quiet=False, json=False)):
         shown = terminal.getvalue()
@@ -105,7 +105,7 @@ def test_a_line_that_can_be_erased(monkeypatch):
     assert len(shown) == 39
 
 
-def test_no_terminal_no_line(monkeypatch, capsys):
+def test_no_status_without_a_terminal(monkeypatch, capsys):
     with status(Namespace(data="t.csv")):
         assert capsys.readouterr().err == ""
     monkeypatch.setattr(sys, "stderr", None)
@@ -138,7 +138,7 @@ def test_idle_threads_of_openmp_sleep_in_compare(chosen, monkeypatch):
     monkeypatch.delenv("OMP_WAIT_POLICY")
 
 
-class TestMessagesSpeakOfOptions:
+class TestMessagesNameOptions:
     @pytest.fixture
     def here(self, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)

@@ -1,4 +1,4 @@
-"""Columns of numbers with a few cells of text: noticed, said, and read as numbers where that is asked for."""
+"""Numeric columns with a few cells of text: reported, and read as numbers on request."""
 
 import json
 import re
@@ -51,7 +51,7 @@ def test_what_looks_like_numbers(numbers, others, looks_like_numbers):
         assert Tally(**{kind: numbers}, others=others).looks_like_numbers == looks_like_numbers
 
 
-def test_columns_that_are_surely_text_are_not_looked_at_to_the_end(tmp_path, monkeypatch):
+def test_clear_text_columns_are_not_scanned_completely(tmp_path, monkeypatch):
     monkeypatch.setattr("agbm._apps.cli.reading.text_numbers.ENOUGH_TEXT", 20)
     assert Tally(plain=19, others=20).is_surely_text
     assert not Tally(plain=20, others=20).is_surely_text
@@ -85,7 +85,7 @@ def column_of(tmp_path, cells, **options):
     return file, file.columns[0]
 
 
-def test_a_text_column_that_looks_like_numbers_is_said_to(tmp_path):
+def test_numeric_looking_text_columns_are_reported(tmp_path):
     cells = [str(i) for i in range(95)] + ["n/a?", "n/a?", "1,5", " ", "", "?"]
     _, column = column_of(tmp_path, cells)
     assert column == Column("a", "category", Mixed(99, 4, ("n/a?", "1,5", "?"), 98))
@@ -182,7 +182,7 @@ def bare(name):
 class TestTraining:
     @pytest.mark.parametrize("more", [[], ["--json"], ["--stream"]], ids=str)
     def test_few_values_are_missing(self, more, here, capsys):
-        """The rule is that of fit, and is said once, whatever is trained."""
+        """The rule of fit applies, and is reported once."""
         run(*TRAIN, *more)
         said = capsys.readouterr()
         assert said.err == (
@@ -204,7 +204,7 @@ class TestTraining:
         assert said.err.count("is read as") == 1
 
     @pytest.mark.parametrize("more", [[], ["--json"], ["--stream"]], ids=str)
-    def test_the_warning_says_what_is_wrong_and_what_to_do(self, more, here, capsys):
+    def test_warning(self, more, here, capsys):
         table(odd=MANY).to_csv("odd.csv", index=False)
         run(*TRAIN, *more)
         said = capsys.readouterr()
@@ -223,7 +223,7 @@ class TestTraining:
             }  # fmt: skip
 
     @pytest.mark.parametrize("more", [["--categorical", "size"], ["--drop", "size"]], ids=str)
-    def test_no_warning_where_it_is_settled(self, more, here, capsys):
+    def test_no_warning_if_the_type_is_given(self, more, here, capsys):
         run(*TRAIN, *more)
         assert capsys.readouterr().err == ""
 
@@ -290,7 +290,7 @@ class TestTraining:
         line = fails(capsys, "train", "t.svmlight", "--numeric", "x0", "--out", "m.agbm")
         assert "--numeric x0: svmlight files have no column names" in line
 
-    def test_names_cannot_move_the_cursor(self, here, capsys):
+    def test_control_characters_are_escaped(self, here, capsys):
         table(odd=MANY).rename(columns={"size": "si\x1b[2Jze"}).to_csv("odd.csv", index=False)
         run(*TRAIN)
         said = capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Contenders get the same rows and the same evaluation, and their predictions are those of their libraries."""
+"""Comparison with other libraries: the same rows and metrics, and the predictions of each library."""
 
 import subprocess
 import sys
@@ -112,7 +112,7 @@ def test_curves_are_of_one_quantity_and_lead_to_the_model(data, request):
         assert (first.name == "log loss") == classifies
 
 
-def test_ours_are_what_the_estimators_give(two_classes, values):
+def test_agbm_equals_its_estimators(two_classes, values):
     d = two_classes
     model = AGBMClassifier(method=GBM(second_order=True), max_iter=60, n_iter_no_change=5)
     model.fit(d.X, d.y, X_val=d.X_val, y_val=d.y_val)
@@ -165,7 +165,7 @@ def codes(X):
     return X.to_numpy(dtype=float)
 
 
-def test_peers_are_what_their_own_interfaces_give(table):
+def test_peers_equal_their_own_interfaces(table):
     """The estimators of each library on a data frame, or on codes computed with pandas."""
     d = table
     tried = {one.name: one for one in run(d, True, *TESTED)}
@@ -215,7 +215,7 @@ def test_every_kind_of_table_gives_the_same(table, convert):
         assert one.metrics == other.metrics != ()
 
 
-def test_sparse_rows_and_who_refuses_them(two_classes):
+def test_sparse_rows(two_classes):
     d = two_classes
     X, X_val, X_test = (scipy.sparse.csc_array(np.where(part > 0.1, part, 0.0)) for part in (d.X, d.X_val, d.X_test))
     sparse = Split(X, d.y, X_val, d.y_val, X_test, d.y_test)
@@ -238,7 +238,7 @@ def test_a_single_column_with_more_categories_than_some_take():
     assert ours.metrics[2].value > 0.2
 
 
-def test_one_that_fails_stops_no_other_and_an_interrupt_stops_all(two_classes, monkeypatch):
+def test_failures_and_interrupts(two_classes, monkeypatch):
     def fail(error):
         def fit(data, effort):
             raise error
@@ -265,7 +265,7 @@ def test_results_come_one_by_one(two_classes, monkeypatch):
     assert fitted == ["gbm"]
 
 
-def test_what_is_wrong_for_all_is_said_at_once(two_classes, monkeypatch):
+def test_errors_common_to_all_are_raised_first(two_classes, monkeypatch):
     d = two_classes
     with pytest.raises(ValueError, match=r"\['gbmm'\] are unknown; known are \['fading', 'gbm', "):
         compare(d, CANCER, ["gbm", "gbmm"], seed=0, threads=1)

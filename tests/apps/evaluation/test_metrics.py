@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import (
     accuracy_score,
@@ -17,6 +17,7 @@ from sklearn.metrics import (
 
 from agbm import AGBMClassifier
 from agbm._apps.evaluation.metrics import metrics_of_classes, metrics_of_values, paired_difference
+from profiles import examples
 
 
 def probabilities(rng, n, k):
@@ -40,7 +41,7 @@ def test_metrics_of_classes_are_those_of_scikit_learn(k):
 
 
 @pytest.mark.slow
-@settings(max_examples=30)
+@examples(15)
 @given(st.integers(0, 10_000), st.integers(3, 40))
 def test_area_under_roc_with_ties(seed, n):
     rng = np.random.default_rng(seed)

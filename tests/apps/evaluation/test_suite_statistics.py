@@ -61,7 +61,7 @@ def test_ranks_are_over_the_sets_of_all_contestants():
 
 
 def test_ranks_are_over_the_seeds_of_all_contestants():
-    """One that was measured with an easy seed alone is not better for it."""
+    """A contestant that was measured with an easy seed only has no advantage."""
     losses = {"a": {"p": {0: 1.0, 1: 9.0}}, "b": {"p": {0: 2.0}}}
     assert statistics.mean_ranks(losses) == {"a": 1.0, "b": 2.0}
     assert np.isnan(statistics.mean_ranks({"a": {"p": {0: 1.0}}, "b": {"p": {1: 1.0}}})["a"])

@@ -136,7 +136,7 @@ def test_without_samples_the_default_is_not_random(classes, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_killed_search_goes_on(classes, tmp_path):
+def test_killed_search_resumes(classes, tmp_path):
     path = tmp_path / "study"
     code = f"""
 import time
@@ -171,7 +171,7 @@ tune(
     assert one == other
 
 
-def test_a_line_that_ends_halfway_is_cut_off(classes, tmp_path):
+def test_incomplete_lines_are_dropped(classes, tmp_path):
     path = tmp_path / "study"
     run(classes, path, trials=2)
     whole = path.read_bytes()
@@ -273,7 +273,7 @@ def test_a_study_of_something_else_is_refused(classes, tmp_path):
     assert len(states(path)) == 2
 
 
-def test_what_cannot_be_a_study(classes, tmp_path):
+def test_invalid_study_paths(classes, tmp_path):
     with pytest.raises(FileNotFoundError, match="there is no folder"):
         run(classes, tmp_path / "nowhere" / "study")
     path = tmp_path / "notes.txt"
@@ -293,7 +293,7 @@ def test_what_cannot_be_a_study(classes, tmp_path):
 @pytest.mark.parametrize(
     ("name", "message"), [("mine", "contains other Optuna studies"), ("agbm", "contains trials of another program")]
 )
-def test_a_journal_of_another_program_is_left_alone(name, message, classes, tmp_path):
+def test_journals_of_other_programs_are_not_changed(name, message, classes, tmp_path):
     path = tmp_path / "journal"
     storage = JournalStorage(JournalFileBackend(str(path)))
     study = optuna.create_study(storage=storage, study_name=name)
@@ -327,7 +327,7 @@ def test_tables_rare_classes_and_trees_of_a_given_size(size, tmp_path):
 
 
 @pytest.mark.slow
-def test_hopeless_trials_are_given_up(classes, tmp_path, monkeypatch):
+def test_hopeless_trials_are_pruned(classes, tmp_path, monkeypatch):
     """Optuna gets the losses at the points; here, later trials are made worse than all others."""
     scaled = Fits.scaled
     seen = []

@@ -75,7 +75,7 @@ class TestFolders:
         (folder / "tiny").unlink()
         assert data.load("tiny", folder).X.max() == 1.0
 
-    def test_another_table_is_refused(self, tiny):
+    def test_wrong_checksum_raises(self, tiny):
         X, y, folder = tiny
         swapped = X.copy()
         swapped[[0, 99], 2] = swapped[[99, 0], 2]
@@ -91,7 +91,7 @@ class TestFolders:
         with pytest.raises(data.DataSetError, match="cannot be read as an svmlight file of tiny"):
             data.load("tiny", folder)
 
-    def test_what_is_not_there(self, tiny, tmp_path):
+    def test_missing_file_raises(self, tiny, tmp_path):
         with pytest.raises(data.DataSetError, match=r"tiny is not in .*empty.* Get it from .*binary/tiny.*AGBM_DATA"):
             data.load("tiny", tmp_path / "empty")
         with pytest.raises(ValueError, match=r"name='iris' must be one of a1a, w1a"):
@@ -120,7 +120,7 @@ class TestDownload:
         with pytest.raises(data.DataSetError, match="cannot be downloaded"):
             data.load("tiny")
 
-    def test_what_is_wrong_does_not_get_into_the_cache(self, tiny, site, monkeypatch):
+    def test_invalid_downloads_are_not_cached(self, tiny, site, monkeypatch):
         _, _, folder = tiny
         (folder / "tiny").write_text("1 1:2\n")
         with pytest.raises(data.DataSetError, match="1 rows instead of 100"):

@@ -17,6 +17,7 @@ from agbm._apps.report.markup import number, percent
 from agbm._apps.report.measured import COVERAGE_ROWS, sample_of
 from agbm._apps.report.predictions import baseline
 from agbm.losses import Quantile
+from report_pages import without_charts
 
 FEW = {"max_iter": 8, "n_members": 1, "early_stopping": False, "max_depth": 3, "max_leaf_nodes": None}
 LEVELS = [0.05, 0.5, 0.95]
@@ -101,7 +102,7 @@ def test_coverage_is_measured_if_the_model_is_calibrated(kind, quantiles, rows):
     assert measured.coverages[9] == pytest.approx(expected)
     assert measured.n_covered == 200
     name = "Coverage of the sets of classes" if kind == "classes" else "Coverage of the intervals"
-    page = to_html(findings)
+    page = without_charts(findings)
     assert name in captions(page)
     assert "The observed coverage is that of all test rows." in page
 
@@ -110,7 +111,7 @@ def test_without_calibration_there_is_no_section(rows):
     X, y = rows
     findings = findings_of(AGBMRegressor(**FEW).fit(X, y), X, y)
     assert findings.test.measured.coverages is None
-    assert 'id="uncertainty"' not in to_html(findings)
+    assert 'id="uncertainty"' not in without_charts(findings)
 
 
 def test_coverage_of_many_rows_is_that_of_a_sample(rows):
@@ -131,7 +132,7 @@ def test_groups_that_were_not_calibrated_have_no_coverage(rows):
     X[-1, 2] = 7.0
     findings = findings_of(model, X[300:], y[300:])
     assert findings.test.measured.coverages is None
-    assert "Coverage of the intervals" not in captions(to_html(findings))
+    assert "Coverage of the intervals" not in captions(without_charts(findings))
 
 
 def labels_for(name, X):
@@ -156,7 +157,7 @@ def test_distributions_have_a_log_score_and_a_histogram(name, rows):
     loss = name if name == "poisson" else f"distribution:{name}"
     model = AGBMRegressor(loss=loss, **FEW).fit(X[:300], y[:300])
     findings = findings_of(model, X[300:], y[300:])
-    page, measured = to_html(findings), findings.test.measured
+    page, measured = without_charts(findings), findings.test.measured
     found, distribution = float(measured.log_scores.mean()), model.predict_dist(X[300:])
     density = distribution.pmf if hasattr(distribution, "pmf") else distribution.pdf
     assert found == pytest.approx(-np.mean(np.log(density(y[300:]))))
@@ -173,7 +174,7 @@ def test_amounts_have_no_poisson_distribution(rows):
     X, y = rows[0], np.exp(rows[1])
     findings = findings_of(AGBMRegressor(loss="poisson", **FEW).fit(X, y), X, y)
     assert findings.test.measured.log_scores is None
-    assert 'id="uncertainty"' not in to_html(findings)
+    assert 'id="uncertainty"' not in without_charts(findings)
 
 
 def test_a_distribution_of_rows_with_categories_is_explained(rows):

@@ -1,4 +1,4 @@
-"""The what-if panel of a report: what it shows is what the model predicts, whatever is changed."""
+"""The what-if panel of a report, which shows the predictions of the model for changed rows."""
 
 import re
 from dataclasses import replace
@@ -54,7 +54,7 @@ def classes():
 
 @pytest.fixture(scope="module")
 def visit(tmp_path_factory):
-    """Opens the page of findings; nothing may go wrong in it, and nothing but the file may be asked for."""
+    """Opens the pages of findings, which must neither report errors nor request anything but the file."""
     wrong, asked, pages = [], [], {}
     with sync_playwright() as playwright:
         found = browsers.launch(playwright)
@@ -86,7 +86,7 @@ def shown(text):
 
 
 def read(page):
-    """What the panel shows: predictions, and contributions by name."""
+    """The predictions, and contributions by name, that the panel shows."""
     panel = page.locator("#what-if-panel")
     lines = panel.locator(".line:not(.heads)").all()
     contributions = {
@@ -117,7 +117,7 @@ def first_row(findings, X):
     return X.iloc[[int(np.flatnonzero(np.isin(X["area"], findings.test.sample[0, 0]))[0])]]
 
 
-def test_a_row_as_it_is_and_changed(regression, visit):
+def test_unchanged_and_changed_row(regression, visit):
     findings, X = regression
     page = visit(findings)
     panel = page.locator("#what-if-panel")
