@@ -166,7 +166,7 @@ def test_local_model_does_not_need_dask(client, tmp_path):
     subprocess.run(command, cwd=tmp_path, check=True)
 
 
-def test_parquet_files_keep_their_partitions(client, tmp_path):
+def test_parquet_files_keep_their_partitions(two_workers, tmp_path):
     """Dask would merge small columns of several files: those of y, but not those of X."""
     table = frame()
     table["y"] = labels("two classes", table)

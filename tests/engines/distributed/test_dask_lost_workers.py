@@ -41,6 +41,12 @@ KILL_ITERATIONS = int(os.environ.get("AGBM_KILL_ITERATIONS", "8"))
 
 
 @pytest.fixture(autouse=True)
+def _impatient(monkeypatch):
+    """Notice lost workers soon."""
+    monkeypatch.setattr(dask_shards, "PATIENCE", 1.0)
+
+
+@pytest.fixture(autouse=True)
 def _no_test_hangs():
     with no_longer_than(ALARM):
         yield

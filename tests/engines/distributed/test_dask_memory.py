@@ -8,7 +8,7 @@ import pytest
 from dask.delayed import delayed
 from distributed import Client, LocalCluster
 
-from agbm._engines.distributed import dask_workers
+from agbm._engines.distributed import dask_shards, dask_workers
 from agbm._engines.distributed.dask_shards import DaskShards, Held
 from agbm._engines.distributed.dask_workers import Restart, Wait, Workers
 from agbm.dask import DaskAGBMRanker, DaskAGBMRegressor
@@ -169,8 +169,9 @@ def small_cluster():
 
 
 @pytest.fixture
-def small_workers(small_cluster):
-    """A client of two workers, once those that the previous test has lost are back."""
+def small_workers(small_cluster, monkeypatch):
+    """A client of two workers, once those that the previous test has lost are back. Losses are noticed soon."""
+    monkeypatch.setattr(dask_shards, "PATIENCE", 1.0)
     small_cluster.wait_for_workers(2)
     return small_cluster
 

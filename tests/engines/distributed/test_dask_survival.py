@@ -32,7 +32,7 @@ def test_same_bits(client, loss, weighted):
     weight = np.random.default_rng(1).integers(1, 4, 300) if weighted else None
     local = AGBMSurvival(loss=loss, **FAST).fit(X, y, weight)
     parts = (X, y) if weight is None else (X, y, weight)
-    spread = [da.from_array(part, chunks=(97, *part.shape[1:])) for part in parts]
+    spread = [da.from_array(part, chunks=(117, *part.shape[1:])) for part in parts]
     found = DaskAGBMSurvival(loss=loss, **FAST).fit(*spread, client=client)
     assert np.array_equal(np.asarray(found.predict(spread[0])), local.predict(X))
     assert np.array_equal(found.history_["validation_loss"], local.history_["validation_loss"])
@@ -71,6 +71,6 @@ def test_dates_and_durations_are_refused(client):
 
 def test_cox_is_refused(client):
     X, time, event = data()
-    spread = [da.from_array(part, chunks=(97, part.shape[1])) for part in (X, np.column_stack([time, event]))]
+    spread = [da.from_array(part, chunks=(117, part.shape[1])) for part in (X, np.column_stack([time, event]))]
     with pytest.raises(ValueError, match=r"loss=Cox\(ties='breslow'\) compares every row with others"):
         DaskAGBMSurvival(loss="cox", **FAST).fit(*spread, client=client)

@@ -58,18 +58,16 @@ def test_warning_about_a_paused_worker(two_workers, impatient):
 
 
 class Sleepy(HalfSquaredError):
-    """Its first two hessians are slow in one process."""
+    """Its hessians are slow for the shard of one process, which has more rows than a partition."""
 
     constant_hessian = False
     row_wise = True
 
     def __init__(self, process):
         self.process = process
-        self.n_slow = 2
 
     def hessian(self, y, f, weight=None):
-        if os.getpid() == self.process and self.n_slow > 0:
-            self.n_slow -= 1
+        if os.getpid() == self.process and f.size > 700:
             time.sleep(2.0)
         return np.ones_like(f)
 
@@ -78,9 +76,8 @@ def test_warning_about_a_busy_worker(two_workers, impatient):
     """It responds, but has not finished the round that the other one has."""
     _, _, X, lazy_y = rows()
     name = next(iter(two_workers.workers))
-    model = DaskAGBMRegressor(
-        **SMALL | {"max_iter": 2, "method": Fading(), "loss": Sleepy(two_workers.workers[name].pid)}
-    )
+    slow = {"loss": Sleepy(two_workers.workers[name].pid), "l2_regularization": 1.0}
+    model = DaskAGBMRegressor(**SMALL | {"max_iter": 2, "method": Fading()} | slow)
     with pytest.warns(RuntimeWarning, match="still work on it, while others wait") as caught:
         model.fit(X, lazy_y)
     (warning,) = caught
