@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 from sklearn.datasets import load_breast_cancer
 
 from agbm import AGBMClassifier
+from agbm._base.collectives import Contribution, Outcome, union
 from agbm._base.sums import each_added, of_ordered_bits, ordered_bits
-from agbm._base.together import Contribution, Outcome, union
 from agbm._data.blocks import Block, BlockReader, Blocks, Gathered, Labels, joined, labels_of
 from agbm._data.blocks.passes import Look, look
 from agbm._data.rows import Given

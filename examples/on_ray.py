@@ -22,8 +22,8 @@ import ray
 from sklearn.datasets import load_breast_cancer
 
 from agbm import AGBMClassifier, AGBMRegressor
+from agbm._base.collectives import Outcome
 from agbm._base.sums import Array
-from agbm._base.together import Outcome
 from agbm._data.blocks import Block, Blocks, Gathered, Seen, WithValidation, joined
 from agbm._data.rows import Given
 from agbm._engines.distributed.binding import bound, recipe_of

@@ -2,31 +2,34 @@
 
 from __future__ import annotations
 
+import os
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, Self, cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, Never, Protocol, Self, TypeAlias, cast
 
 import distributed
 import numpy as np
 from dask.delayed import delayed
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from ._base.types import Table, Values
 from ._base.weights import refuse_dates
 from ._data.blocks import is_rounded
 from ._data.rows import Given
 from ._engines.distributed.dask_blocks import partitions_of
 from ._engines.distributed.dask_events import logged_iterations
-from ._engines.distributed.dask_rows import DaskRows
 from ._engines.distributed.dask_shards import talking_to_workers
+from ._engines.distributed.dask_source import DaskSource
 from ._estimators.base import BaseAGBM
 from ._estimators.classifier import AGBMClassifier
+from ._estimators.parameters import FitTable, Targets
 from ._estimators.ranker import AGBMRanker
 from ._estimators.regressor import AGBMRegressor
 from ._estimators.survival import AGBMSurvival
 from ._labels.lifetimes import as_matrix
 from ._labels.matrices import LabelSets
-from ._life.update import Wanted
+from ._lifecycle.update import Wanted
 from ._losses import traits_of
 from ._migration.foreign import refuse_arguments
 from ._storage.checkpoint import Checkpoint
@@ -34,14 +37,35 @@ from ._storage.checkpoint import Checkpoint
 __all__ = ["DaskAGBMClassifier", "DaskAGBMRanker", "DaskAGBMRegressor", "DaskAGBMSurvival"]
 
 
+class _Lazy(Protocol):
+    """A Dask collection, or a delayed object."""
+
+    def __dask_graph__(self) -> object: ...
+
+
+DaskTable: TypeAlias = "FitTable | _Lazy | Sequence[_Lazy]"
+DaskValues: TypeAlias = "Targets | _Lazy | Sequence[_Lazy]"
+
+
 class _OnDask(BaseAGBM):
     """The common part of the Dask estimators."""
 
     def fit(
-        self, X: Any, y: Any = None, sample_weight: Any = None, X_val: Any = None, y_val: Any = None,
-        sample_weight_val: Any = None, *, offset: Any = None, offset_val: Any = None,
-        watch: Mapping[str, Any] | None = None, client: Any = None, checkpoint: Any = None, **unknown: Any,
-    ) -> Self:  # fmt: skip
+        self,
+        X: DaskTable,
+        y: DaskValues | None = None,
+        sample_weight: DaskValues | None = None,
+        X_val: DaskTable | None = None,
+        y_val: DaskValues | None = None,
+        sample_weight_val: DaskValues | None = None,
+        *,
+        offset: DaskValues | None = None,
+        offset_val: DaskValues | None = None,
+        watch: Mapping[str, Any] | None = None,
+        client: distributed.Client | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        **unknown: Never,
+    ) -> Self:
         """Fit to Dask collections with matching partitions: data frames, arrays, or lists of delayed objects.
 
         client is the client of the cluster, by default the current one. checkpoint is a file that the run is saved to
@@ -50,33 +74,44 @@ class _OnDask(BaseAGBM):
         """
         refuse_arguments(unknown)
         client = distributed.get_client() if client is None else client
-        rows, callbacks = DaskRows(client), self.callbacks
+        rows, callbacks = DaskSource(client), self.callbacks
         try:
             saving = [] if checkpoint is None else [Checkpoint(checkpoint)]
             with talking_to_workers(client), logged_iterations(client) as log:
                 self.callbacks = [*(callbacks or ()), *saving, log]
-                validation = Given(X_val, y_val, sample_weight_val, offset_val)
-                return self._fit(Given(X, y, sample_weight, offset), validation, watch, rows)
+                validation = _given(X_val, y_val, sample_weight_val, offset_val)
+                return self._fit(_given(X, y, sample_weight, offset), validation, watch, rows)
         finally:
             rows.close()
             self.callbacks = callbacks
 
     def update(
-        self, X: Any, y: Any = None, sample_weight: Any = None, X_val: Any = None, y_val: Any = None,
-        sample_weight_val: Any = None, *, mode: str, max_iter: int | str | None = None,
-        old_weight: float | None = None, offset: Any = None, offset_val: Any = None, client: Any = None,
-    ) -> Self:  # fmt: skip
+        self,
+        X: DaskTable,
+        y: DaskValues | None = None,
+        sample_weight: DaskValues | None = None,
+        X_val: DaskTable | None = None,
+        y_val: DaskValues | None = None,
+        sample_weight_val: DaskValues | None = None,
+        *,
+        mode: str,
+        max_iter: int | str | None = None,
+        old_weight: float | None = None,
+        offset: DaskValues | None = None,
+        offset_val: DaskValues | None = None,
+        client: distributed.Client | None = None,
+    ) -> Self:
         """Change the fitted model with new rows, which are Dask collections; see AGBMClassifier.update.
 
         mode is "trees" or "all": the other modes need the rows on one machine.
         """
         check_is_fitted(self)
         client = distributed.get_client() if client is None else client
-        rows = DaskRows(client)
+        rows = DaskSource(client)
         try:
             with talking_to_workers(client):
-                given = Given(X, y, sample_weight, offset)
-                validation = Given(X_val, y_val, sample_weight_val, offset_val)
+                given = _given(X, y, sample_weight, offset)
+                validation = _given(X_val, y_val, sample_weight_val, offset_val)
                 return self._update(given, validation, Wanted(mode, max_iter, old_weight), rows)
         finally:
             rows.close()
@@ -104,7 +139,13 @@ class _OnDask(BaseAGBM):
         return self._lazily("apply", X, None) if _is_lazy(X) else super().apply(X)
 
     def calibrate(
-        self, X: Any, y: Any = None, sample_weight: Any = None, *, group: Any = None, offset: Any = None
+        self,
+        X: FitTable,
+        y: Targets | None = None,
+        sample_weight: Values | None = None,
+        *,
+        group: int | str | None = None,
+        offset: Values | None = None,
     ) -> Self:
         """Calibrate intervals or sets of classes by rows in memory; see AGBMClassifier.calibrate."""
         _check_in_memory("calibrate", "pass a sample of the rows, such as X.compute()", X, y)
@@ -123,16 +164,21 @@ class _OnDask(BaseAGBM):
         local.__dict__ = dict(self.__dict__)
         return local
 
-    def save(self, path: Any) -> None:
+    def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to a file; see AGBMClassifier.save."""
         self.to_local().save(path)
 
 
-def _is_lazy(X: Any) -> bool:
+def _given(X: Any, y: Any, weight: Any, offset: Any) -> Given:
+    """Collections in the place of the rows that they have."""
+    return Given(X, y, weight, offset)
+
+
+def _is_lazy(X: object) -> bool:
     return all(hasattr(part, "__dask_graph__") for part in X) if isinstance(X, list) else hasattr(X, "__dask_graph__")
 
 
-def _check_in_memory(method: str, instead: str, *given: Any) -> None:
+def _check_in_memory(method: str, instead: str, *given: object) -> None:
     lazy = [type(one).__name__ for one in given if _is_lazy(one)]
     if lazy:
         raise TypeError(f"{method} needs rows in memory, got a Dask collection ({lazy[0]}); {instead}.")
@@ -143,14 +189,14 @@ class Predicted(NamedTuple):
 
     columns: list[Any] | None
     """Column names; None if predictions have one number or class per row."""
-    dtype: Any
+    dtype: DTypeLike
 
     def empty(self) -> NDArray[Any]:
         """Predictions for no rows."""
         return np.empty((0,) if self.columns is None else (0, len(self.columns)), self.dtype)
 
 
-def _check_partitions(X: Any, offset: Any) -> None:
+def _check_partitions(X: object, offset: object) -> None:
     """Raise an error if offset is another kind of Dask collection than X, or has other partitions."""
     kinds = [next((name for name in ("map_partitions", "map_blocks") if hasattr(of, name)), "") for of in (X, offset)]
     if kinds[0] != kinds[1]:
@@ -168,7 +214,7 @@ def _as_columns(offset: Any) -> Any:
     return offset if offset is None else offset[:, np.newaxis] if offset.ndim == 1 else offset.rechunk({1: -1})
 
 
-def _predict(X: Any, offset: Any, model: Any, method: str, kind: Predicted) -> NDArray[Any]:
+def _predict(X: Any, offset: Values | None, model: BaseAGBM, method: str, kind: Predicted) -> NDArray[Any]:
     """A Dask task: predictions for a partition, which may be empty."""
     if X.shape[0] == 0:
         return kind.empty()
@@ -176,7 +222,7 @@ def _predict(X: Any, offset: Any, model: Any, method: str, kind: Predicted) -> N
     return cast(NDArray[Any], getattr(model, method)(X, **options))
 
 
-def _predict_frame(X: Any, offset: Any, model: Any, method: str, kind: Predicted) -> Any:
+def _predict_frame(X: Any, offset: Values | None, model: BaseAGBM, method: str, kind: Predicted) -> Any:
     """A Dask task: predictions for a partition of a data frame, with its index."""
     return _frame(X, kind, _predict(X, offset, model, method, kind))
 
@@ -198,12 +244,12 @@ class DaskAGBMRegressor(_OnDask, AGBMRegressor):
         """Predicted values; lazy for a Dask collection."""
         return self._lazily("predict", X, offset) if _is_lazy(X) else super().predict(X, offset)
 
-    def predict_dist(self, X: Any, offset: Any = None) -> Any:
+    def predict_dist(self, X: Table, offset: Values | None = None) -> Any:
         """Distributions of rows in memory; see AGBMRegressor.predict_dist."""
         _check_in_memory("predict_dist", "map to_local().predict_dist over its partitions", X)
         return super().predict_dist(X, offset)
 
-    def predict_interval(self, X: Any, coverage: float = 0.9, offset: Any = None) -> Any:
+    def predict_interval(self, X: Table, coverage: float = 0.9, offset: Values | None = None) -> Any:
         """Intervals of rows in memory; see AGBMRegressor.predict_interval."""
         _check_in_memory("predict_interval", "map to_local().predict_interval over its partitions", X)
         return super().predict_interval(X, coverage, offset)
@@ -222,7 +268,7 @@ class DaskAGBMClassifier(_OnDask, AGBMClassifier):
         """The most probable class of each row, or its labels (row, label); lazy for a Dask collection."""
         return self._lazily("predict", X, offset) if _is_lazy(X) else super().predict(X, offset)
 
-    def predict_set(self, X: Any, coverage: float = 0.9, offset: Any = None) -> Any:
+    def predict_set(self, X: Table, coverage: float = 0.9, offset: Values | None = None) -> Any:
         """Sets of classes of rows in memory; see AGBMClassifier.predict_set."""
         _check_in_memory("predict_set", "map to_local().predict_set over its partitions", X)
         return super().predict_set(X, coverage, offset)
@@ -256,12 +302,12 @@ class DaskAGBMSurvival(_OnDask, AGBMSurvival):
         """The risk of each row; lazy for a Dask collection."""
         return self._lazily("predict", X, offset) if _is_lazy(X) else super().predict(X, offset)
 
-    def predict_time(self, X: Any, quantile: float = 0.5, offset: Any = None) -> Any:
+    def predict_time(self, X: Table, quantile: float = 0.5, offset: Values | None = None) -> Any:
         """Times of rows in memory; see AGBMSurvival.predict_time."""
         _check_in_memory("predict_time", "map to_local().predict_time over its partitions", X)
         return super().predict_time(X, quantile, offset)
 
-    def _hazards(self, X: Any, times: Any, offset: Any, name: str) -> Any:
+    def _hazards(self, X: Table, times: Values | None, offset: Values | None, name: str) -> Any:
         _check_in_memory(name, f"map to_local().{name} over its partitions", X)
         return super()._hazards(X, times, offset, name)
 
@@ -276,10 +322,22 @@ class DaskAGBMRanker(_OnDask, AGBMRanker):
     """
 
     def fit(
-        self, X: Any, y: Any = None, sample_weight: Any = None, X_val: Any = None, y_val: Any = None,
-        sample_weight_val: Any = None, *, qid: Any = None, qid_val: Any = None, offset: Any = None,
-        offset_val: Any = None, client: Any = None, checkpoint: Any = None, **unknown: Any,
-    ) -> Self:  # fmt: skip
+        self,
+        X: DaskTable,
+        y: DaskValues | None = None,
+        sample_weight: DaskValues | None = None,
+        X_val: DaskTable | None = None,
+        y_val: DaskValues | None = None,
+        sample_weight_val: DaskValues | None = None,
+        *,
+        qid: DaskValues | None = None,
+        qid_val: DaskValues | None = None,
+        offset: DaskValues | None = None,
+        offset_val: DaskValues | None = None,
+        client: distributed.Client | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        **unknown: Any,
+    ) -> Self:
         """Fit to Dask collections with matching partitions; qid has the query of each row.
 
         Every query must be in one partition: shuffle a data frame by the column of the query. See AGBMRanker.fit and
@@ -293,11 +351,23 @@ class DaskAGBMRanker(_OnDask, AGBMRanker):
         )  # fmt: skip
 
     def update(  # type: ignore[override]
-        self, X: Any, y: Any = None, sample_weight: Any = None, X_val: Any = None, y_val: Any = None,
-        sample_weight_val: Any = None, *, mode: str, max_iter: int | str | None = None,
-        old_weight: float | None = None, qid: Any = None, qid_val: Any = None, offset: Any = None,
-        offset_val: Any = None, client: Any = None,
-    ) -> Self:  # fmt: skip
+        self,
+        X: DaskTable,
+        y: DaskValues | None = None,
+        sample_weight: DaskValues | None = None,
+        X_val: DaskTable | None = None,
+        y_val: DaskValues | None = None,
+        sample_weight_val: DaskValues | None = None,
+        *,
+        mode: str,
+        max_iter: int | str | None = None,
+        old_weight: float | None = None,
+        qid: DaskValues | None = None,
+        qid_val: DaskValues | None = None,
+        offset: DaskValues | None = None,
+        offset_val: DaskValues | None = None,
+        client: distributed.Client | None = None,
+    ) -> Self:
         """Change the fitted model with new rows, which are Dask collections; see AGBMRanker.update."""
         y, y_val = _with_queries(y, qid, "qid"), _with_queries(y_val, qid_val, "qid_val")
         return super().update(
@@ -309,7 +379,15 @@ class DaskAGBMRanker(_OnDask, AGBMRanker):
         """Scores; lazy for a Dask collection."""
         return self._lazily("predict", X, offset) if _is_lazy(X) else super().predict(X, offset)
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None, *, group: Any = None, qid: Any = None) -> float:
+    def score(
+        self,
+        X: Table,
+        y: Values,
+        sample_weight: Values | None = None,
+        *,
+        group: Values | None = None,
+        qid: Values | None = None,
+    ) -> float:
         """NDCG of rows in memory; see AGBMRanker.score."""
         _check_in_memory("score", "pass X.compute(), y.compute() and qid.compute()", X, y)
         return super().score(X, y, sample_weight, group=group, qid=qid)
@@ -332,7 +410,7 @@ def _refuse_of_rankers(unknown: Mapping[str, Any]) -> None:
             raise ValueError(f"{name} does not work on a Dask cluster; {instead}.")
 
 
-def _with_queries(y: Any, qid: Any, name: str) -> Any:
+def _with_queries(y: DaskValues | None, qid: DaskValues | None, name: str) -> DaskValues | None:
     """Partitions of labels with two columns: relevance and query. Without qid, y must have these already."""
     if y is None or qid is None:
         return y
@@ -343,7 +421,7 @@ def _with_queries(y: Any, qid: Any, name: str) -> Any:
     return [stack(*both, name) for both in zip(relevances, queries, strict=True)]
 
 
-def _stacked(y: Any, qid: Any, name: str) -> NDArray[Any]:
+def _stacked(y: Values, qid: Values, name: str) -> NDArray[Any]:
     """A Dask task: relevances and queries as columns, of objects if queries are no numbers that float64 has."""
     refuse_dates(y, "y")
     query = np.asarray(qid)

@@ -11,7 +11,7 @@ from ._losses.distributions import (
     ZeroInflatedGammaDistribution,
     ZeroInflatedPoissonDistribution,
 )
-from ._losses.histogram import HistogramDistribution
+from ._losses.histogram_distribution import HistogramDistribution
 from ._losses.ranking import LambdaRank, ListwiseCrossEntropy, PairwiseLogistic
 from ._losses.regression import (
     AbsoluteError,

@@ -22,6 +22,8 @@ from typing import Any
 import numpy as np
 import sklearn
 
+from ._base.types import Table
+from ._estimators.base import BaseAGBM
 from ._estimators.loading import load
 
 try:
@@ -54,12 +56,12 @@ def get_default_pip_requirements() -> list[str]:
 
 
 def save_model(
-    model: Any,
+    model: BaseAGBM,
     path: str | Path,
     *,
     mlflow_model: Model | None = None,
     signature: ModelSignature | None = None,
-    input_example: Any = None,
+    input_example: Table | None = None,
     pip_requirements: list[str] | None = None,
     metadata: dict[str, Any] | None = None,
 ) -> None:
@@ -89,12 +91,12 @@ def save_model(
 
 
 def log_model(
-    model: Any,
+    model: BaseAGBM,
     name: str,
     *,
     registered_model_name: str | None = None,
     signature: ModelSignature | None = None,
-    input_example: Any = None,
+    input_example: Table | None = None,
     pip_requirements: list[str] | None = None,
     metadata: dict[str, Any] | None = None,
     **more: Any,
@@ -134,14 +136,14 @@ def load_model(model_uri: str | Path, dst_path: str | None = None) -> Any:
 class _Served:
     """A model as MLflow's pyfunc uses it."""
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: BaseAGBM) -> None:
         self._model = model
 
     def get_raw_model(self) -> Any:
         """The estimator; PyFuncModel.get_raw_model returns it."""
         return self._model
 
-    def predict(self, data: Any, params: dict[str, Any] | None = None) -> Any:
+    def predict(self, data: Table, params: dict[str, Any] | None = None) -> Any:
         """Predictions of the method that params names."""
         method = (_PARAMETERS | (params or {}))["method"]
         possible = [name for name in _METHODS if hasattr(self._model, name)]

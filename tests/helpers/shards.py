@@ -15,7 +15,7 @@ from agbm._engines.distributed.log import Log
 from agbm._engines.distributed.messages import add_up
 from agbm._engines.distributed.objective import ClusterObjective, Facts
 from agbm._engines.distributed.shard import Shard
-from agbm._fit.sources import LocalRows
+from agbm._fit.sources import LocalSource
 
 N_SHARDS = 5
 
@@ -130,7 +130,7 @@ class ShardRows:
         return LocalBlocks(lambda: iter([Block(X, y, sample_weight, offset)])), None, None, None
 
     def labelled(self, *given):
-        return LocalRows().labelled(*given)
+        return LocalSource().labelled(*given)
 
     def bind(self, rows, learner):
         bins, n_outputs, local = rows.reader.bins, rows.labels.n_outputs, rows.objective

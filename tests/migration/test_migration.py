@@ -20,7 +20,7 @@ from agbm import AGBMClassifier, AGBMRegressor
 from agbm._losses import is_loss_name
 from agbm._migration import CLASSIFICATION, LIBRARIES, REGRESSION
 from agbm._migration.foreign import of_loss
-from agbm.losses import Huber, Quantile, Tweedie
+from agbm.losses import Expectile, Huber, Quantile, Tweedie
 from agbm.methods import GBM
 
 NAMES = ["lightgbm", "xgboost", "catboost", "hist_gradient_boosting"]
@@ -136,6 +136,8 @@ def test_every_objective_makes_a_model(library, table):
         ("catboost", {"loss_function": "Quantile:alpha=0.7"}, Quantile(0.7)),
         ("catboost", {"loss_function": "MultiQuantile:alpha=0.1,0.7"}, Quantile([0.1, 0.7])),
         ("catboost", {"loss_function": "Huber:delta=3"}, Huber(3.0)),
+        ("catboost", {"loss_function": "Expectile:alpha=0.8"}, Expectile(0.8)),
+        ("catboost", {"loss_function": "LogCosh"}, "log_cosh"),
         ("sklearn", {"loss": "quantile", "quantile": 0.3}, Quantile(0.3)),
     ],
 )

@@ -95,8 +95,11 @@ def test_categories_and_missing(run):
 
 def test_custom_loss(run):
     text, names = run("custom_loss.py")
-    (usual, short_usual), (own, short_own) = numbers(r"cost per day +([\d.]+), short on +(\d+)%", text)
+    (usual, short_usual), (own, short_own), (same, short_same) = numbers(
+        r"cost per day +([\d.]+), short on +(\d+)%", text
+    )
     assert own < 0.9 * usual
+    assert (same, short_same) == (own, short_own)
     assert short_own < short_usual
     y = np.random.default_rng(0).gamma(2.0, 10.0, 500)
     best = names["Shortage"]().best_constant(y, None)

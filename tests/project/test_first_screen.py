@@ -72,6 +72,75 @@ class TestTable:
         assert f"geometric mean of {ours['sets']} tables" in read("README.md")
 
 
+class TestTypedFigures:
+    """Figures that are typed into sentences and small tables are those that commands have written into pages."""
+
+    LIBRARIES = ("LightGBM", "XGBoost", "CatBoost", "HistGradientBoosting")
+
+    def ratios(self, first_words):
+        """A row of README's table of benchmarks."""
+        (line,) = [line for line in read("README.md").splitlines() if line.startswith(f"| {first_words}")]
+        return [float(cell) for cell in line.strip("|").split("|")[1:]]
+
+    def cells(self, part, first_cell, second_cell=None):
+        """A row of a table that a command has written into docs/benchmarks.md, by heads."""
+        lines = [line for line in inserted("docs/benchmarks.md", part) if line.startswith("|")]
+        head, _, *body = [[cell.strip(" *") for cell in line.strip("|").split("|")] for line in lines]
+        (found,) = [cells for cells in body if cells[0] == first_cell and second_cell in (None, tuple(cells[1:3]))]
+        return dict(zip(head, found, strict=True))
+
+    def test_time_per_tree(self):
+        found = self.cells("cases", "one tree: squared error, 500,000×28 float32, depth 6")
+        assert self.ratios("time per tree, 500,000 × 28, squared error") == [
+            float(found[name]) for name in self.LIBRARIES
+        ]
+
+    def test_time_and_memory(self):
+        found = [self.cells("speed", name) for name in self.LIBRARIES]
+        (n,) = {int(row["comparisons"]) for row in found}
+        means = [float(row["geometric mean of the ratios"]) for row in found]
+        assert self.ratios(f"time and memory, geometric mean of {n} measurements") == means
+
+    def test_time_of_one_row(self):
+        found = self.cells("latency", "class", ("NumPy", "1"))
+        ratios = [float(re.search(r"\((.+)\)", found[name])[1]) for name in self.LIBRARIES]
+        assert self.ratios("time to predict one row, `predict_proba`") == ratios
+
+    def test_rows_and_threads(self):
+        page = read("docs/quality.md")
+        (n_rows,) = re.findall(r"^At most ([\d,]+) training rows", page, re.MULTILINE)
+        assert f"with up to {n_rows} training rows" in read("README.md")
+        assert set(re.findall(r"threads: (\d+)", page)) == {"2"}
+        assert "Times: two threads" in " ".join(read("README.md").split())
+
+    def test_sentences(self, figure):
+        page = read("docs/quality.md")
+        rows = {row["contestant"]: row for row in figure.rows_below(page, "## Protocol: early stopping")}
+        loss = {name: float(row["test loss"]) for name, row in rows.items()}
+        gain = {name: 1 - value for name, value in loss.items()}
+        one, plain = "agbm, one model", "agbm, plain"
+        trees = float(rows[one]["trees"]) / float(rows[plain]["trees"])
+        times = float(rows["agbm"]["fit time"])
+        assert gain["five LightGBMs"] / gain["agbm"] == pytest.approx(2 / 3, abs=0.05)
+        assert round(times) == 3
+        stated = {
+            "docs/quality.md": (
+                f"the default has a loss of {loss['agbm']:.3f}, five LightGBMs have {loss['five LightGBMs']:.3f}, and "
+                f"`{one}` has {loss[one]:.3f}",
+                "explains about two thirds",
+            ),
+            "docs/acceleration.md": (
+                f"needs {trees:.2f} of the trees of plain boosting",
+                f"its loss is {1 - loss[one] / loss[plain]:.1%} lower".replace("%", " %"),
+                f"Five members gain {1 - loss['agbm'] / loss[one]:.0%}".replace("%", " %"),
+            ),
+            "docs/limits.md": ("about three times as long as one of LightGBM",),
+        }
+        for name, sentences in stated.items():
+            for sentence in sentences:
+                assert sentence in " ".join(read(name).split()), name
+
+
 class TestFigure:
     @pytest.mark.parametrize("theme", ["light", "dark"])
     def test_files_are_those_of_the_page(self, figure, theme):

@@ -6,6 +6,7 @@ Exceptions are listed by name. A list that names something that is no longer an 
 import ast
 import importlib
 import re
+from collections import defaultdict
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -161,6 +162,45 @@ def test_no_function_is_long():
         if lines_of(function) > MAX_LINES_OF_FUNCTION
     }
     assert long == set()
+
+
+def public(node, name):
+    """Functions, classes and methods, each with the class or module that has it; nothing inside a function."""
+    for child in node.body:
+        if isinstance(child, ast.FunctionDef | ast.ClassDef) and not child.name.startswith("_"):
+            yield f"{name}.{child.name}", node, child
+            if isinstance(child, ast.ClassDef):
+                yield from public(child, f"{name}.{child.name}")
+
+
+# By name: classes of the same name count as one.
+BASES, DOCUMENTED, INTERFACES = defaultdict(set), defaultdict(set), set()
+for kind in (node for tree in MODULES.values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)):
+    BASES[kind.name] |= {ast.unparse(base).split("[")[0].split(".")[-1] for base in kind.bases}
+    DOCUMENTED[kind.name] |= {
+        child.name for child in kind.body if isinstance(child, ast.FunctionDef) and ast.get_docstring(child)
+    }
+    if BASES[kind.name] & {"Protocol", "ABC"}:
+        INTERFACES.add(kind.name)
+
+
+def has_docstring(node, owner):
+    """Whether a definition has a docstring, or is a method that a base class or an interface documents."""
+    if ast.get_docstring(node) or not isinstance(owner, ast.ClassDef):
+        return ast.get_docstring(node) or any(ast.unparse(by) == "overload" for by in node.decorator_list)
+    names = [owner.name, *INTERFACES]
+    for name in names:  # those of bases are appended
+        names += BASES[name] - {*names}
+    return any(node.name in DOCUMENTED[name] for name in names)
+
+
+def test_everything_public_has_a_docstring():
+    found = [member for module, tree in MODULES.items() for member in public(tree, module)]
+    assert [name for name, owner, node in found if not has_docstring(node, owner)] == []
+
+
+def test_docstrings_do_not_send_the_reader_elsewhere():
+    assert [name for name, path in PATHS.items() if '"""See ' in path.read_text()] == []
 
 
 FOLDERS = sorted(path for path in PACKAGE.iterdir() if path.is_dir() and path.name != "__pycache__")

@@ -1,4 +1,5 @@
-"""What everything else rests on: the compiled module, exact sums, sums over processes, weights, threads, whole files.
+"""What everything else rests on: the compiled module, exact sums, weights, threads, atomic files.
 
-Nothing here knows about boosting. It imports nothing of the package.
+Results over the rows of several processes are in `collectives`. Nothing here knows about boosting. It imports nothing
+of the package.
 """

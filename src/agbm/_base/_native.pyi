@@ -4,6 +4,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .types import AnyArray
+
 MAX_FEATURES: int
 MAX_DEPTH: int
 REUSED_NUMBERS: int
@@ -21,7 +23,7 @@ class BinnedMatrix:
     def fill(
         self,
         first_feature: int,
-        X: NDArray[Any],
+        X: AnyArray,
         thresholds: NDArray[np.float64],
         n_threads: int,
         rows: NDArray[np.uint32] | None = None,
@@ -41,7 +43,7 @@ class BinnedMatrix:
     ) -> None: ...
     @staticmethod
     def from_sparse(
-        values: NDArray[Any],
+        values: AnyArray,
         rows: NDArray[np.uint32],
         start: NDArray[np.int64],
         n_rows: int,
@@ -198,8 +200,8 @@ class Forest:
         category_start: NDArray[np.int64],
         value: NDArray[np.float64],
     ) -> None: ...
-    def predict(self, X: NDArray[Any], out: NDArray[np.float64], n_threads: int) -> None: ...
-    def leaf_nodes(self, X: NDArray[Any], n_threads: int) -> NDArray[np.int32]: ...
+    def predict(self, X: AnyArray, out: NDArray[np.float64], n_threads: int) -> None: ...
+    def leaf_nodes(self, X: AnyArray, n_threads: int) -> NDArray[np.int32]: ...
 
 def leaf_sums(
     x: NDArray[np.float64],
@@ -211,17 +213,17 @@ def leaf_sums(
 
 class RowPredictor:
     def __init__(self, forest: Forest, start: NDArray[np.float64], link: str, n_threads: int) -> None: ...
-    def fill(self, X: NDArray[Any], out: NDArray[np.float64]) -> None: ...
+    def fill(self, X: AnyArray, out: NDArray[np.float64]) -> None: ...
 
 class Contributions:
     def __init__(self, forest: Forest) -> None: ...
-    def predict(self, X: NDArray[Any], n_threads: int) -> NDArray[np.float64]: ...
+    def predict(self, X: AnyArray, n_threads: int) -> NDArray[np.float64]: ...
 
 def thresholds(
-    X: NDArray[Any], rows: NDArray[np.int64] | None, max_bins: int, n_threads: int
+    X: AnyArray, rows: NDArray[np.int64] | None, max_bins: int, n_threads: int
 ) -> tuple[NDArray[np.float64], NDArray[np.int32]]: ...
 def sparse_thresholds(
-    values: NDArray[Any], start: NDArray[np.int64], n_rows: int, max_bins: int, n_threads: int
+    values: AnyArray, start: NDArray[np.int64], n_rows: int, max_bins: int, n_threads: int
 ) -> tuple[NDArray[np.float64], NDArray[np.int32]]: ...
 def histogram(
     matrix: BinnedMatrix,
@@ -353,7 +355,7 @@ def ranking_marks(
     pairs: bool, relevance: NDArray[np.float64], query: NDArray[np.float64], out: NDArray[np.float64]
 ) -> None: ...
 def digest_rows(
-    X: NDArray[Any],
+    X: AnyArray,
     first: int,
     shift: int,
     first_column: int,
@@ -362,7 +364,7 @@ def digest_rows(
     n_threads: int,
 ) -> None: ...
 def digest_sparse_rows(
-    values: NDArray[Any],
+    values: AnyArray,
     indices: NDArray[np.int64],
     start: NDArray[np.int64],
     first: int,

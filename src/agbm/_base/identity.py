@@ -35,7 +35,8 @@ from types import (
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+
+from .types import AnyArray
 
 
 @functools.cache
@@ -48,7 +49,7 @@ class UnidentifiedError(TypeError):
     """An object has no digest, because its state cannot be read."""
 
 
-def identity_of(fingerprints: Mapping[str, str], arrays: Iterable[NDArray[Any] | None]) -> str:
+def identity_of(fingerprints: Mapping[str, str], arrays: Iterable[AnyArray | None]) -> str:
     """A digest of the fingerprints of parameters, and of arrays."""
     digest = hashlib.blake2b(digest_size=16)
     for name in sorted(fingerprints):
@@ -62,7 +63,7 @@ def identity_of(fingerprints: Mapping[str, str], arrays: Iterable[NDArray[Any] |
     return digest.hexdigest()
 
 
-def content_of(array: NDArray[Any]) -> bytes | memoryview:
+def content_of(array: AnyArray) -> bytes | memoryview:
     """The bytes of an array; for objects, the bytes of their repr."""
     if array.dtype.hasobject:
         return repr(array.tolist()).encode()
@@ -75,7 +76,7 @@ def fingerprints(parameters: Mapping[str, Any]) -> dict[str, str]:
     return {name: _fingerprint_of_parameter(name, value) for name, value in parameters.items()}
 
 
-def _fingerprint_of_parameter(name: str, value: Any) -> str:
+def _fingerprint_of_parameter(name: str, value: object) -> str:
     try:
         return fingerprint(value)
     except UnidentifiedError as error:
@@ -85,7 +86,7 @@ def _fingerprint_of_parameter(name: str, value: Any) -> str:
         ) from error
 
 
-def fingerprint(value: Any) -> str:
+def fingerprint(value: object) -> str:
     """A digest of a value, equal for values that behave the same, in this and every other process."""
     if type(value) in _ATOMS:  # the usual case
         return _digest_of_atom(type(value).__name__, repr(value)).hex()
@@ -125,7 +126,7 @@ class _Digests:
         self._open: dict[int, int] = {}
         self._kept: list[Any] = []  # keeps values alive, so that ids stay unique
 
-    def of(self, value: Any) -> bytes:
+    def of(self, value: object) -> bytes:
         """The digest of a value."""
         if isinstance(value, (np.bool_, np.integer, np.float64)):
             value = value.item()
@@ -143,7 +144,7 @@ class _Digests:
         self._known[id(value)] = found
         return found
 
-    def _of_part(self, part: Any) -> bytes:
+    def _of_part(self, part: object) -> bytes:
         if isinstance(part, _Unordered):
             return _digest(*sorted(map(self.of, part.values)))
         return _digest(part) if isinstance(part, memoryview) else self.of(part)
@@ -185,7 +186,7 @@ def _parts_of(value: Any) -> Iterable[Any]:
     return _parts_of_callable(value) or _parts_of_instance(value)
 
 
-def _parts_of_array(array: NDArray[Any]) -> Iterable[Any]:
+def _parts_of_array(array: AnyArray) -> Iterable[Any]:
     if array.dtype.names:  # the padding between fields may contain anything
         return "array", array.shape, [array[name] for name in array.dtype.names], list(array.dtype.names)
     if array.dtype.hasobject:
@@ -199,7 +200,7 @@ def _parts_of_ufunc(ufunc: np.ufunc) -> Iterable[Any]:
     return "ufunc", ufunc.__name__, list(ufunc.types)
 
 
-def _parts_of_callable(value: Any) -> Iterable[Any]:
+def _parts_of_callable(value: object) -> Iterable[Any]:
     """The parts of functions and methods of all kinds; empty for other values."""
     if isinstance(value, FunctionType):
         return _parts_of_function(value)
@@ -264,7 +265,7 @@ def _globals_in(code: CodeType) -> set[str]:
     }
 
 
-def _used(value: Any, names: set[str], within: tuple[ModuleType, ...] = ()) -> Any:
+def _used(value: object, names: set[str], within: tuple[ModuleType, ...] = ()) -> Any:
     """A value that code refers to; for a user-defined module, only the entries that the code may use."""
     if not isinstance(value, ModuleType) or _is_installed(value.__name__) or value in within:
         return value
@@ -272,7 +273,7 @@ def _used(value: Any, names: set[str], within: tuple[ModuleType, ...] = ()) -> A
     return {name: _used(vars(value)[name], names, inside) for name in names if name in vars(value)}
 
 
-def _parts_of_instance(value: Any) -> Iterable[Any]:
+def _parts_of_instance(value: object) -> Iterable[Any]:
     kind = type(value)
     wrapped = getattr(value, "__wrapped__", None)
     if isinstance(wrapped, FunctionType) and _is_installed(kind.__module__):  # compiled or cached by a library
@@ -290,7 +291,7 @@ def _parts_of_instance(value: Any) -> Iterable[Any]:
         raise UnidentifiedError(f"it contains a {kind.__qualname__} whose state cannot be read ({error})") from error
 
 
-def _installed_name(value: Any) -> str | None:
+def _installed_name(value: object) -> str | None:
     """The name of a class or function of an installed package; None if it cannot be looked up by its name."""
     module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
     if not isinstance(module, str) or not isinstance(name, str) or not _is_installed(module):

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _native
-from .together import combined, combined_lazily, count
+from .collectives import combined, combined_lazily, count
 
 Array = NDArray[np.float64]
 

@@ -16,7 +16,8 @@ class SparseMatrix(Protocol):
     @property
     def shape(self) -> tuple[int, ...]: ...
 
-    def tocsr(self) -> Any: ...
+    def tocsr(self) -> Any:
+        """The same matrix in compressed sparse row format."""
 
 
 class ArrowTable(Protocol):
@@ -32,6 +33,15 @@ class DeviceArray(Protocol):
     def shape(self) -> tuple[int, ...]: ...
 
     def __dlpack__(self) -> object: ...
+
+
+class Matrix(Protocol):
+    """A checked matrix of numbers whose rows can be taken: an array, a sparse matrix, or one on a GPU."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+    def __getitem__(self, rows: Any, /) -> Any: ...
 
 
 Table: TypeAlias = "ArrayLike | SparseMatrix | ArrowTable | DeviceArray"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from functools import cached_property
@@ -20,8 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import _check_sample_weight
 
+from .collectives import count, has_all_rows, largest
 from .sums import Array, ExactSum, exact_mean, exact_sum, weight_step, whole_weights
-from .together import count, has_all_rows, largest
+from .types import AnyArray, Table, Values
 
 # Relative weights are rounded to this number of bits (as in float32), so that their products with counts are exact.
 RELATIVE_BITS = 24
@@ -43,7 +44,7 @@ class Weights:
     """The step of `in_steps`. A subset of rows keeps the step of all rows."""
 
     @classmethod
-    def of(cls, sample_weight: NDArray[Any] | None, of_class: Array | None = None) -> Weights | None:
+    def of(cls, sample_weight: AnyArray | None, of_class: Array | None = None) -> Weights | None:
         """Combine sample weights (counts or floats) with the class weight of each row; None if neither is given."""
         if sample_weight is None and of_class is None:
             return None
@@ -98,7 +99,7 @@ def _scaled(weight: Array, repeats: Counts | None) -> Array:
     return np.asarray(np.ldexp(np.rint(np.ldexp(mantissa, RELATIVE_BITS)), exponent - RELATIVE_BITS))
 
 
-def refuse_dates(given: Any, name: str) -> None:
+def refuse_dates(given: object, name: str) -> None:
     """Raise ValueError for dates and times: as numbers, their unit is arbitrary, and missing ones are very large."""
     if getattr(getattr(given, "dtype", None), "kind", "O") in "biuf":  # also of arrays that are not in memory
         return
@@ -108,7 +109,7 @@ def refuse_dates(given: Any, name: str) -> None:
         raise ValueError(f"{name} has dates or times ({array.dtype}); pass numbers, such as differences in seconds.")
 
 
-def refuse_text(given: Any, name: str, instead: str = "") -> None:
+def refuse_text(given: object, name: str, instead: str = "") -> None:
     """Raise ValueError for text, even if it shows numbers; `instead` is a sentence for the error."""
     if getattr(getattr(given, "dtype", None), "kind", "O") in "biuf":  # also of arrays that are not in memory
         return
@@ -124,7 +125,7 @@ def refuse_text(given: Any, name: str, instead: str = "") -> None:
         )
 
 
-def check_sample_weight(sample_weight: Any, X: Any) -> NDArray[Any]:
+def check_sample_weight(sample_weight: Values | None, X: Table) -> AnyArray:
     """Validate sample weights as scikit-learn does. Integers become int64; others become float64, at most 1."""
     given = np.asarray(sample_weight)
     refuse_dates(given, "sample_weight")
@@ -145,7 +146,7 @@ def _at_most_one(weight: Array) -> Array:
     return np.asarray(np.ldexp(weight, -np.frexp(largest(weight, 0.0))[1]))
 
 
-def _are_integers(given: NDArray[Any]) -> bool:
+def _are_integers(given: AnyArray) -> bool:
     if given.dtype.kind == "O":  # nullable integers of pandas, or Python integers
         return all(isinstance(value, numbers.Integral) for value in given.flat)
     return given.dtype.kind in "iub"
@@ -163,7 +164,7 @@ def _checked_counts(weight: Array) -> Counts:
 
 
 def class_factors(
-    class_weight: dict[Any, float] | str, codes: NDArray[np.intp], labels: list[Any], weight: NDArray[Any] | None
+    class_weight: Mapping[Any, float] | str, codes: NDArray[np.intp], labels: list[Any], weight: AnyArray | None
 ) -> Array:
     """The class weight of each row. "balanced" gives all classes the same total, including sample weights."""
     if not isinstance(class_weight, str):
@@ -173,7 +174,7 @@ def class_factors(
     return _at_most_one(np.array([total / size for size in sizes]))[codes]
 
 
-def _size(of_class: NDArray[np.bool_], weight: NDArray[Any] | None) -> ExactSum:
+def _size(of_class: NDArray[np.bool_], weight: AnyArray | None) -> ExactSum:
     if weight is None:
         return ExactSum.of_count(count(int(np.count_nonzero(of_class))))
     return exact_sum(weight[of_class].astype(np.float64))

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice, repeat
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from .._base.sums import Array
+from .._base.types import Matrix
 from .boosting import Step
 from .learners import Fit, Model, V, WeightedSum
 
@@ -154,7 +155,7 @@ class Ensemble:
         """For each model, the weights of its functions in the last f, in the order of the steps."""
         return self._by_model(self.coefficients()[0])
 
-    def staged(self, X: Any, start: Array, n_threads: int) -> Iterator[Array]:
+    def staged(self, X: Matrix, start: Array, n_threads: int) -> Iterator[Array]:
         """f^1, f^2, ... (output, row) on the rows of X, from f^0 = start; each model is evaluated once.
 
         After dropout, each model is evaluated again whenever it was dropped.

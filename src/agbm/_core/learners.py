@@ -13,6 +13,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from .._base import _native
 from .._base.sums import Array, empty
+from .._base.types import Matrix
 from .._base.weights import Weights
 
 V = TypeVar("V")
@@ -42,7 +43,7 @@ class Model(Protocol):
     def n_functions(self) -> int:
         """Number of functions."""
 
-    def predict(self, X: Any, n_threads: int) -> Array:
+    def predict(self, X: Matrix, n_threads: int) -> Array:
         """Values (function, output, row)."""
 
 
@@ -117,7 +118,7 @@ class Fitter(Protocol[V]):
 class Learner(Protocol):
     """A family of functions that are fitted to residuals."""
 
-    def bind(self, X: Any, n_train: int, weights: Weights | None, residual: Array) -> Fitter[Array]:
+    def bind(self, X: Matrix, n_train: int, weights: Weights | None, residual: Array) -> Fitter[Array]:
         """Prepare for fits to residuals (output, row) of the first n_train rows of X.
 
         `residual` is the residual of the start function.
@@ -139,7 +140,7 @@ class FittedRegressors:
         """Number of regressors."""
         return len(self.regressors)
 
-    def predict(self, X: Any, n_threads: int) -> Array:
+    def predict(self, X: Matrix, n_threads: int) -> Array:
         """Values (1, output, row)."""
         return np.array([[np.asarray(regressor.predict(X), dtype=np.float64).ravel() for regressor in self.regressors]])
 
@@ -158,7 +159,7 @@ class WeightedSum:
         """Number of learners of all models."""
         return sum(model.n_learners for model in self.models)
 
-    def predict(self, X: Any, n_threads: int) -> Array:
+    def predict(self, X: Matrix, n_threads: int) -> Array:
         """Values (1, output, row)."""
         total = np.zeros((1, self.n_outputs, X.shape[0]))
         for model, weight in zip(self.models, self.weights, strict=True):
@@ -169,7 +170,7 @@ class WeightedSum:
 class RegressorLearner:
     """Any scikit-learn regressor: cloned and fitted to the residual, with weights if its fit accepts them."""
 
-    def __init__(self, regressor: Any, seed: int, n_outputs: int = 1) -> None:
+    def __init__(self, regressor: object, seed: int, n_outputs: int = 1) -> None:
         self._regressor = regressor
         self._seed = seed
         self._n_outputs = n_outputs
@@ -180,8 +181,7 @@ class RegressorLearner:
         """Whether the regressor's fit accepts sample weights."""
         return self._weight_argument is not None
 
-    def bind(self, X: Any, n_train: int, weights: Weights | None, residual: Array) -> RegressorFitter:
-        """See Learner."""
+    def bind(self, X: Matrix, n_train: int, weights: Weights | None, residual: Array) -> RegressorFitter:
         if weights is not None and not self.takes_weights:
             warnings.warn(
                 f"learner={self._regressor!r} takes no sample_weight: the loss is weighted, its fits are not.",
@@ -191,14 +191,13 @@ class RegressorLearner:
         return RegressorFitter(self, X, n_train, None if weights is None else weights.total)
 
     def combine(self, models: Sequence[Model], weights: Sequence[Array]) -> Model:
-        """See Learner."""
         return WeightedSum(list(models), list(weights), self._n_outputs)
 
     def random(self, iteration: int) -> np.random.RandomState:
         """The random generator of one iteration."""
         return np.random.RandomState([self._seed, iteration])
 
-    def fit_one(self, X: Any, r: Array, weight: Array | None, random: np.random.RandomState) -> Any:
+    def fit_one(self, X: Matrix, r: Array, weight: Array | None, random: np.random.RandomState) -> Any:
         """Fit a clone to the residual (row) of one output, or to its Newton step."""
         regressor = clone(self._regressor)
         seeds = {
@@ -215,7 +214,7 @@ class RegressorLearner:
 class RegressorFitter:
     """A scikit-learn regressor bound to the rows of a table."""
 
-    def __init__(self, learner: RegressorLearner, X: Any, n_train: int, weight: Array | None) -> None:
+    def __init__(self, learner: RegressorLearner, X: Matrix, n_train: int, weight: Array | None) -> None:
         self._learner = learner
         self._X = X
         self._n_train = n_train
@@ -223,22 +222,18 @@ class RegressorFitter:
         self._iteration = 0
 
     def skip(self) -> None:
-        """See Fitter."""
         self._iteration += 1
 
     def fit(self, r: Array, newton: Newton[Array] | None) -> Fit[Array]:
-        """See Fitter."""
         return self._fit(r, newton, self._random())
 
     def fit_pair(
         self, r: Array, c: Array, newton: Newton[Array] | None, *, second: bool
     ) -> tuple[Fit[Array], Fit[Array] | None]:
-        """See Fitter."""
         random = self._random()
         return self._fit(r, newton, random), self._fit(c, newton, random) if second else None
 
     def values(self, model: Model) -> Sequence[Array]:
-        """See Fitter."""
         return list(model.predict(self._X, 1))
 
     def _random(self) -> np.random.RandomState:
@@ -262,7 +257,7 @@ class RegressorFitter:
         return fit_of(model, 0, self.values(model)[0], self._n_train, newton)
 
 
-def _weight_argument(regressor: Any) -> str | None:
+def _weight_argument(regressor: object) -> str | None:
     """Name of the argument of fit for sample weights; in a pipeline, that of its last step."""
     from sklearn.pipeline import Pipeline  # imported here because it is slow
 

@@ -32,7 +32,7 @@ class RemembersNames(BaseEstimator):  # type: ignore[misc]
 
 
 @lru_cache(64)
-def _parameter_names(kind: Any, init: Any) -> list[str]:
+def _parameter_names(kind: object, init: object) -> list[str]:
     of_class: Any = super(RemembersNames, kind)
     names: list[str] = of_class._get_param_names()
     return names

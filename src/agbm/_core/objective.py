@@ -10,8 +10,8 @@ from typing import Any, Protocol, cast
 import numpy as np
 
 from .._base import _native
+from .._base.collectives import largest
 from .._base.sums import Array, ExactSum, empty, exact_sum, inner_sums, rounded_inner_sums, rows_together, weight_sum
-from .._base.together import largest
 from .._base.weights import Weights
 from .._losses import BuiltInLoss, JointLoss, Loss, has_kernels, is_built_in, traits_of
 from .._uncertainty.conformal import Nonconformity, scores_of_labels
@@ -102,7 +102,6 @@ class Outputs:
 
     @property
     def constant_hessian(self) -> bool:
-        """See Loss."""
         return self.loss.constant_hessian
 
     def value(self, y: Array, f: Array) -> Array:
@@ -145,7 +144,7 @@ class LocalObjective:
     validation_weight: Array | None = None
     """The weight of each validation row; None if all are 1."""
     n_watched: int = 0
-    """Number of rows after the validation rows. They have no part in training nor in the validation loss."""
+    """Number of rows after the validation rows. They affect neither training nor the validation loss."""
 
     @cached_property
     def n_rows(self) -> int:
@@ -172,7 +171,6 @@ class LocalObjective:
 
     @cached_property
     def has_validation(self) -> bool:
-        """See Objective."""
         return self.n_rows > self.n_train + self.n_watched
 
     @cached_property
@@ -186,7 +184,6 @@ class LocalObjective:
         return traits_of(self.loss).rows != "apart"
 
     def residual(self, f: Array) -> Array:
-        """See Objective."""
         f = self._on_training_rows(f)
         if self._is_joint:
             joint = cast(JointLoss, self.loss)
@@ -194,7 +191,6 @@ class LocalObjective:
         return self._checked(self.loss.negative_gradient(self.train_y, f), "negative_gradient")
 
     def derivatives(self, f: Array) -> tuple[Array, Newton[Array] | None]:
-        """See Objective."""
         if not self._kernels[1]:
             return self.residual(f), self.newton(f)
         residual, hessian = cast(BuiltInLoss, self.loss).derivatives(self.train_y, self._on_training_rows(f))
@@ -208,7 +204,6 @@ class LocalObjective:
         return self._checked(hessian, "hessian")
 
     def newton(self, f: Array) -> Newton[Array] | None:
-        """See Objective."""
         hessian = self.hessian(f)
         if hessian is None:
             return None
@@ -255,25 +250,22 @@ class LocalObjective:
         return residual, hessian
 
     def train_loss(self, f: Array) -> float:
-        """See Objective."""
         if self.train_weight is None and self._kernels[0]:
             return cast(BuiltInLoss, self.loss).mean(self.train_y, self._on_training_rows(f))
         return self.train_loss_sum(f) / self.train_weight_sum
 
     def validation_loss(self, f: Array) -> float:
-        """See Objective."""
         if not self.has_validation:
             return math.nan
         return self.validation_loss_sum(f) / self.validation_weight_sum
 
     def mix(self, a: float, x: Array, b: float, y: Array) -> Array:
-        """See Objective; the same bits as NumPy's, on several threads."""
+        """The function a x + b y, with the same bits as NumPy's, on several threads."""
         out = empty(x.shape)
         _native.mix(a, rows_together(x), b, rows_together(y), out, self.n_threads)
         return out
 
     def zero_residual(self) -> Array:
-        """See Objective."""
         return np.zeros((len(self.start), self.n_train))
 
     def explained_by(self, values: Array, newton: Newton[Array] | None) -> Array:
@@ -281,19 +273,15 @@ class LocalObjective:
         return explained_by(values, self.n_train, newton, self.n_threads)
 
     def fit_of(self, model: Model, function: int, values: Array, newton: Newton[Array] | None) -> Fit[Array]:
-        """See Objective."""
         return fit_of(model, function, values, self.n_train, newton, self.n_threads)
 
     def measure(self, f: Array, *fits: tuple[Array, Fit[Array]]) -> tuple[tuple[float, float], list[float]]:
-        """See Objective."""
         return (self.train_loss(f), self.validation_loss(f)), [self.cosine(r, fit) for r, fit in fits]
 
     def cosine(self, r: Array, fit: Fit[Array]) -> float:
-        """See Objective."""
         return cosine(*rounded_inner_sums(r, fit.explained, self.train_weight, self.n_threads))
 
     def slope(self, f: Array, b: Array) -> float:
-        """See Objective."""
         return -self.inner(self.residual(f), b)
 
     def inner_sums(self, r: Array, b: Array) -> tuple[ExactSum, ExactSum, ExactSum]:
@@ -301,7 +289,6 @@ class LocalObjective:
         return inner_sums(r, b[..., : self.n_train], self.train_weight, self.n_threads)
 
     def inner(self, r: Array, b: Array) -> float:
-        """See Objective."""
         return float(self.inner_sums(r, b)[1])
 
     @property
@@ -314,28 +301,23 @@ class LocalObjective:
         return f
 
     def unit(self, output: int) -> Array:
-        """See Objective."""
         function = np.zeros((len(self.start), self.n_rows))
         function[output] = 1.0
         return function
 
     def level_step(self, f: Array, output: int) -> float:
-        """See Objective."""
         residual, hessian = self.level_sums(self.to_keep(f), output)
         return residual / hessian
 
     def to_keep(self, f: Array) -> Array:
-        """See Objective."""
         return f[..., self.validation_rows].copy()
 
     def held_out_scores(self, kept: Array, measure: Nonconformity) -> tuple[Array, Array | None]:
-        """See Objective."""
         rows = self.validation_rows
         return scores_of_labels(measure, self.y[..., rows], kept, self.start[..., rows]), self.validation_weight
 
     @property
     def counts_rows(self) -> bool:
-        """See Objective."""
         return self.train_weights is None or self.train_weights.relative is None
 
     def _checked(self, given: Any, name: str) -> Array:

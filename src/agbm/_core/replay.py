@@ -33,12 +33,10 @@ class ReplayingFitter(Generic[V]):
         self._pairs: Iterator[tuple[int, int | None] | None] = iter(pairs)
 
     def skip(self) -> None:
-        """See Fitter."""
         next(self._pairs, None)
         self._fitter.skip()
 
     def fit(self, r: V, newton: Newton[V] | None) -> Fit[V]:
-        """See Fitter."""
         pair = next(self._pairs, None)
         if pair is None:
             return self._fitter.fit(r, newton)
@@ -46,7 +44,6 @@ class ReplayingFitter(Generic[V]):
         return self._known(pair[0], newton)
 
     def fit_pair(self, r: V, c: V, newton: Newton[V] | None, *, second: bool) -> tuple[Fit[V], Fit[V] | None]:
-        """See Fitter."""
         primary, momentum = next(self._pairs, None) or (None, None)
         if primary is None or (second and momentum is None):
             return self._fitter.fit_pair(r, c, newton, second=second)
@@ -54,7 +51,6 @@ class ReplayingFitter(Generic[V]):
         return self._known(primary, newton), None if momentum is None else self._known(momentum, newton)
 
     def values(self, model: Model) -> Sequence[V]:
-        """See Fitter."""
         return self._fitter.values(model)
 
     def _known(self, function: int, newton: Newton[V] | None) -> Fit[V]:

@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._base.equations import solved
 from .._base.sums import Array, ExactSum, exact_sum, inner_sums
+from .._losses.constants import solved
 from .objective import LocalObjective
 
 SPREAD = 1.0

@@ -7,14 +7,16 @@ the ring begins with the row after those that it holds out, so that its training
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .._base.types import AnyArray
+
 
 class RingPart(NamedTuple):
-    """The rows of a member: some that nobody holds out, those on the ring, and others, such as validation rows."""
+    """The rows of a member: some that no member holds out, those on the ring, and others, such as validation rows."""
 
     n_train: int
     """Number of training rows, which come first."""
@@ -22,14 +24,14 @@ class RingPart(NamedTuple):
     end: int = 0
     """The rows on the ring, in the shared order; none if the vectors of the member have this order."""
     first: int = 0
-    """The one with which the ring begins in vectors of the member."""
+    """The row with which the ring begins in the vectors of the member."""
 
     @property
     def native(self) -> tuple[int, int, int]:
         """The ring, as kernels take it."""
         return self.begin, self.end, self.first
 
-    def turned(self, shared: NDArray[Any]) -> NDArray[Any]:
+    def turned(self, shared: AnyArray) -> AnyArray:
         """Values (..., row) in the order of the member, from those in the shared order."""
         if self.begin == self.end:
             return shared

@@ -45,26 +45,23 @@ class PaperSchedule:
         self._smallest_cosine = 1.0
 
     def eta(self, m: int) -> float:
-        """See Schedule. The same for all m."""
+        """The learning rate, for all m."""
         return self._eta
 
     def gamma(self, m: int) -> float:
-        """See Schedule. The same for all m if it is a number."""
+        """The given number for all m, or the largest admissible one for the fits observed so far."""
         if self._fixed is not None:
             return self._fixed
         admissible = admissible_momentum(self._smallest_cosine)
         return admissible if admissible >= SMALLEST_MOMENTUM else 0.0
 
     def theta(self, m: int) -> float:
-        """See Schedule."""
         return 2 / (m + 2)
 
     def alpha(self, m: int) -> float:
-        """See Schedule."""
         return self.gamma(m) * self._eta / self.theta(m)
 
     def observe(self, *cosines: float) -> None:
-        """See Schedule."""
         self._smallest_cosine = min(self._smallest_cosine, *cosines)
 
 
@@ -89,23 +86,20 @@ class FadingSchedule:
     """The look-ahead point is f + look_ahead * (f - h)."""
 
     def eta(self, m: int) -> float:
-        """See Schedule. At the look-ahead point, the excess over alpha_m is 1 + look_ahead times as large as in f."""
+        """Weight in f: at the look-ahead point, its excess over alpha_m is 1 + look_ahead times as large."""
         return self.alpha(m) + (self._largest - self.alpha(m)) / (1 + self.look_ahead)
 
     def gamma(self, m: int) -> float:
-        """See Schedule."""
         return self.alpha(m) * self.theta(m) / self.eta(m)
 
     def theta(self, m: int) -> float:
-        """See Schedule."""
         return self.fade
 
     def alpha(self, m: int) -> float:
-        """See Schedule."""
         return min(self.rate * (1 + self.growth * m), self._largest)
 
     def observe(self, *cosines: float) -> None:
-        """See Schedule. The fits have no effect."""
+        """Ignore the fits: they do not affect this schedule."""
 
     @property
     def _largest(self) -> float:

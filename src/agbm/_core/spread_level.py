@@ -25,12 +25,12 @@ SPREAD_LEVEL = "spread_level"
 """The column of the history with the mean levels of the members."""
 
 
-def spread_of(loss: Any) -> int | None:
+def spread_of(loss: object) -> int | None:
     """The score of a loss that gets a level; None if there is none."""
     return traits_of(loss).spread if is_built_in(loss) else None
 
 
-def with_level(start: Array, level: float, loss: Any) -> Array:
+def with_level(start: Array, level: float, loss: object) -> Array:
     """Constants of all scores, with a level added to that of the spread."""
     constants = start.copy()
     constants[spread_of(loss)] += level

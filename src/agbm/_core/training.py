@@ -1,4 +1,4 @@
-"""What happens between iterations: history, early stopping, divergence, callbacks.
+"""Between iterations: history, early stopping, divergence, callbacks.
 
 `watch` runs an algorithm to its end. Watchers receive a `Record` after every iteration and may end the run; they never
 change what the algorithm computes. If a model has several members, these are runs of the same algorithm on different
@@ -21,10 +21,10 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from .._base import _native
+from .._base.types import AnyArray
 from .boosting import Step
 from .ensemble import Ensemble
 from .learners import DivergedError
@@ -50,7 +50,7 @@ class Record(NamedTuple):
     seconds: float = 0.0
     """Seconds since the start of the run."""
     scores: Mapping[str, float] = MappingProxyType({})
-    """Metrics by name, such as "validation_roc_auc", and losses of rows that are watched."""
+    """Metrics by name, such as "validation_roc_auc", and losses of the rows passed as `watch`."""
 
 
 Watcher = Callable[[Record], bool | None]
@@ -87,7 +87,7 @@ class History:
             )
         return int(np.nanargmin(np.where(np.isfinite(values), values, np.nan)))
 
-    def columns(self) -> dict[str, NDArray[Any]]:
+    def columns(self) -> dict[str, AnyArray]:
         """One array per field of Record and per score, as a data frame takes them."""
         fields = dict(zip(Record._fields, zip(*self.records, strict=True), strict=True))
         scores = fields.pop("scores")
@@ -105,7 +105,7 @@ def by_loss(validation: bool) -> Criterion:
 
 
 def by_score(name: str) -> Criterion:
-    """A score, of which more is better."""
+    """A score; larger is better."""
     return lambda record: -record.scores[name]
 
 
@@ -180,7 +180,7 @@ class Divergence:
     """Ends the run when the training loss is no longer finite or has grown a hundredfold.
 
     Growth is relative to the lowest loss so far, or to a thousandth of the first loss if that is larger: a loss close
-    to zero may well multiply.
+    to zero may well grow by a large factor.
     """
 
     growth = 100.0
@@ -339,7 +339,7 @@ def _record(steps: Sequence[Step[Any]], ensembles: Sequence[Ensemble], began: fl
 
 
 def mean_of(values: Sequence[float]) -> float:
-    """The mean, added one after the other: the sum() of Python 3.12 and later has other last bits than that of 3.11."""
+    """The mean, by sequential addition: sum() rounds differently in Python 3.12 and later than in 3.11."""
     return reduce(add, values) / len(values)
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from .._base.types import AnyArray, Table
 from .blocks import Block, Labels, LocalBlocks
 from .derivation import has_more_than_numbers
 
@@ -98,7 +98,7 @@ def blocks_of(X: Any, y: Any, sample_weight: Any, offset: Any = None) -> tuple[L
     return blocks, y, sample_weight, offset
 
 
-def _is_dataset(X: Any) -> bool:
+def _is_dataset(X: Table) -> bool:
     """Whether X is a pyarrow dataset. No import is needed: if there is a dataset, its module has been imported."""
     module = sys.modules.get("pyarrow.dataset")
     return module is not None and isinstance(X, module.Dataset)
@@ -154,7 +154,7 @@ def _of_dataset(batches: Batches, y: Any, sample_weight: Any, offset: Any) -> tu
     return LocalBlocks(read, read_labels, batches.folder_of_bins), given[0], given[1], given[2]
 
 
-def tables_of(dataset: Any, columns: list[str], n_rows: int) -> Iterator[Any]:
+def tables_of(dataset: object, columns: list[str], n_rows: int) -> Iterator[Any]:
     """The rows of a dataset as tables of n_rows rows each, however they are split into files."""
     import pyarrow as pa
 
@@ -190,7 +190,7 @@ def _record_batches(dataset: Any, columns: list[str], n_rows: int) -> Iterator[A
             yield from part.to_batches(schema=dataset.schema, columns=columns, batch_size=n_rows)
 
 
-def _vector(column: Any) -> NDArray[Any]:
+def _vector(column: Any) -> AnyArray:
     import pyarrow as pa
 
     if pa.types.is_dictionary(column.type):

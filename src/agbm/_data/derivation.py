@@ -19,11 +19,12 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
 from .._base.sums import Array
+from .._base.types import AnyArray, Table
 from .dates import DATES, DURATIONS, PARTS, Range, days, duration_in_days, from_objects, likely_form, parse
 from .tables import as_frame, column_names, columns_of, factors_of, missing
 from .text_columns import NUMBER, TextLook, as_text, is_missing, joined, look_at_texts, numbers_in
 
-# The form of columns whose type says that they are dates.
+# The form of columns whose type is one of dates.
 TYPED = ""
 
 
@@ -31,11 +32,11 @@ class DateColumn(NamedTuple):
     """A column of dates, times of day or durations."""
 
     form: str
-    """How text shows its dates; TYPED if they are no text."""
+    """The format of dates in text; TYPED if they are not text."""
     parts: tuple[str, ...]
-    """The parts that are features of their own."""
+    """The parts that become additional features."""
     unread: tuple[str, ...] = ()
-    """Text of the rows of fit that is no date, which counts as missing."""
+    """Text in the rows of fit that is not a date; it counts as missing."""
 
 
 class Look(NamedTuple):
@@ -43,7 +44,7 @@ class Look(NamedTuple):
 
     n_rows: int
     dates: Mapping[int, Range]
-    """For columns whose type says that they are dates, the ranges of these."""
+    """For columns whose type is one of dates, the ranges of their dates."""
     texts: Mapping[int, TextLook]
     """For columns of text that may be dates or numbers, what it looks like."""
     ordered: Mapping[int, list[Any]]
@@ -52,7 +53,7 @@ class Look(NamedTuple):
     """Columns with other text or objects."""
 
 
-def look(X: Any, weights: NDArray[Any] | None = None) -> Look:
+def look(X: Table, weights: AnyArray | None = None) -> Look:
     """Look at the columns of a table, before anything is known about them; rows of weight zero do not count."""
     n_rows = _n_rows(X)
     if not has_more_than_numbers(X):
@@ -69,7 +70,7 @@ def look(X: Any, weights: NDArray[Any] | None = None) -> Look:
         value = None if f in ordered else _first_value(X, f)
         if value is None:
             continue
-        if _is_categorical(X, f):  # a type that says categories is believed
+        if _is_categorical(X, f):  # by its type
             others.add(f)
         elif isinstance(value, (*DATES, *DURATIONS)) and _all_dates(X, f):
             dates[f] = _range(X, f)
@@ -153,7 +154,7 @@ class Derivation:
         """Names of all features, from those of the columns."""
         return [*map(str, names), *(f"{names[f]}: {part}" for f, part in self.parts)]
 
-    def apply(self, X: Any) -> Any:
+    def apply(self, X: Table) -> Any:
         """The table with numbers in place of all columns that are derived from, and the parts of dates at the end."""
         if not self:
             return X
@@ -171,7 +172,7 @@ class Derivation:
             raise ValueError(f"X has columns named {twice}, which are the names of parts of its dates; rename them.")
         return _with_columns(X, names, new, after, after_names)
 
-    def _dates(self, X: Any, f: int, name: Any) -> NDArray[Any]:
+    def _dates(self, X: Table, f: int, name: object) -> AnyArray:
         form = self.dates[f].form
         if not isinstance(_first_value(X, f), str):  # dates may be text in fit only
             form = TYPED
@@ -181,7 +182,7 @@ class Derivation:
         _check_read(X, f, np.isnat(dates), self.dates[f].unread, name, "dates", form)
         return dates
 
-    def _numbers(self, X: Any, f: int, name: Any) -> Array:
+    def _numbers(self, X: Table, f: int, name: object) -> Array:
         values, absent = columns_of(X)(f)
         if values.dtype.kind in "biuf":  # it may be text in fit only
             return np.where(absent, np.nan, values.astype(np.float64))
@@ -190,7 +191,7 @@ class Derivation:
         _check_read(X, f, np.isnan(numbers), self.numbers[f], name, "numbers")
         return numbers
 
-    def _positions(self, X: Any, f: int, name: Any) -> Array:
+    def _positions(self, X: Table, f: int, name: object) -> Array:
         place = {value: float(i) for i, value in enumerate(self.ordered[f])}
         column = factors_of(X)(f)
         unknown = [value for value in column.distinct if value not in place]
@@ -215,11 +216,11 @@ def _text_in(looks: Sequence[Look], f: int) -> TextLook | None:
 
 
 def _check_read(
-    X: Any, f: int, unread: NDArray[np.bool_], known: Sequence[str], name: Any, what: str, form: str = ""
+    X: Table, f: int, unread: NDArray[np.bool_], known: Sequence[str], name: object, what: str, form: str = ""
 ) -> None:
     """Warn about values of a column that cannot be read, and raise ValueError if there are no others.
 
-    Missing values and `known` text are no reason for that.
+    Missing values and `known` text cause neither.
     """
     column, expected_texts = factors_of(X)(f), {*known}
     expected = [i for i, value in enumerate(column.distinct) if is_missing(value) or value in expected_texts]
@@ -247,20 +248,20 @@ def _one_order(orders: Sequence[list[Any]], f: int) -> list[Any]:
     return orders[0]
 
 
-def _n_rows(X: Any) -> int:
-    """Number of rows; 0 for what is no table, which scikit-learn's checks report."""
+def _n_rows(X: Table) -> int:
+    """Number of rows; 0 for objects that are not tables, which scikit-learn's checks report."""
     try:
         return int(_num_samples(X))
     except TypeError:
         return 0
 
 
-def has_more_than_numbers(X: Any) -> bool:
+def has_more_than_numbers(X: Table) -> bool:
     """Whether a table has columns of other types than numbers."""
     return len(_more_than_numbers(X)) > 0
 
 
-def _more_than_numbers(X: Any) -> Sequence[int]:
+def _more_than_numbers(X: Table) -> Sequence[int]:
     """The columns of other types than numbers."""
     frame = as_frame(X)
     if frame is not None:
@@ -278,14 +279,14 @@ def _first_value(X: Any, f: int) -> Any:
     return present[0] if len(present) else None
 
 
-def _present(values: NDArray[Any]) -> Iterator[Any]:
+def _present(values: AnyArray) -> Iterator[Any]:
     """The values that are not missing, one after the other; looks at a few first."""
     for begin in range(0, len(values), 1024):
         some = values[begin : begin + 1024]
         yield from some[~missing(some)]
 
 
-def _is_categorical(X: Any, f: int) -> bool:
+def _is_categorical(X: Table, f: int) -> bool:
     frame = as_frame(X)
     if frame is None:
         return False
@@ -294,7 +295,7 @@ def _is_categorical(X: Any, f: int) -> bool:
     return isinstance(frame.schema[frame.columns[f]], (nw.Categorical, nw.Enum))
 
 
-def _ordered_categories(X: Any) -> dict[int, list[Any]]:
+def _ordered_categories(X: Table) -> dict[int, list[Any]]:
     """The columns of pandas whose categories have an order."""
     pandas = sys.modules.get("pandas")
     if pandas is None or not isinstance(X, pandas.DataFrame):
@@ -306,28 +307,28 @@ def _ordered_categories(X: Any) -> dict[int, list[Any]]:
     }
 
 
-def _range(X: Any, f: int) -> Range:
-    """The range of the dates of a column whose type says that it has dates."""
+def _range(X: Table, f: int) -> Range:
+    """The range of the dates of a column whose type is one of dates."""
     dates = _date_values(X, f, TYPED)
     dates = dates if dates.dtype.kind == "M" else dates[:0].astype("datetime64[us]")  # durations have no parts
     return Range.of(dates[~np.isnat(dates)])
 
 
-def _has_text(X: Any, f: int, first: Any) -> bool:
+def _has_text(X: Table, f: int, first: Any) -> bool:
     """Whether a column has text, maybe beside numbers; `first` is one of its values."""
     if isinstance(first, str) or as_text(first) is None:
         return isinstance(first, str)
     return any(isinstance(value, str) for value in columns_of(X)(f)[0].tolist())
 
 
-def _all_dates(X: Any, f: int) -> bool:
+def _all_dates(X: Table, f: int) -> bool:
     values, absent = columns_of(X)(f)
     if values.dtype.kind != "O":
         return True
     return all(isinstance(value, (*DATES, *DURATIONS)) for value in values[~absent].tolist())
 
 
-def _date_values(X: Any, f: int, form: str) -> NDArray[Any]:
+def _date_values(X: Table, f: int, form: str) -> AnyArray:
     """The dates or durations of a column."""
     if form != TYPED:
         column = factors_of(X)(f)

@@ -1,9 +1,9 @@
-"""Digests of the rows of a fit, which recognise them and tell where they differ from others.
+"""Digests of the rows of a fit, which identify them and locate differences from others.
 
 Every cell of the table (a feature, label, weight or start score of a row) is hashed with the numbers of its row and
 column, and hashes are added modulo 2^64, once per block of rows and once per column. So a digest does not depend on how
-rows are divided into batches or among processes. It is meant to find changes and to name them, and it is no commitment:
-who wants to can construct other rows with the same sums.
+rows are divided into batches or among processes. It detects changes and locates them, but it is not cryptographic:
+other rows with the same sums can be constructed on purpose.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from .._base import _native
+from .._base.types import AnyArray, Matrix
 from .rows import VALIDATION, Rows
 
 MOST_BLOCKS = 1024
@@ -83,7 +84,7 @@ class Vector(NamedTuple):
     """Of the digest."""
     first: int
     """The place of the first row that has one."""
-    numbers: NDArray[Any]
+    numbers: AnyArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +100,7 @@ class RowDigest:
         """The digest of rows that have not been added yet."""
         return cls(shape, np.zeros(shape.n_blocks, np.uint64), np.zeros(shape.n_columns, np.uint64))
 
-    def add(self, first: int, X: Any, vectors: Sequence[Vector], n_threads: int) -> None:
+    def add(self, first: int, X: Matrix, vectors: Sequence[Vector], n_threads: int) -> None:
         """Add rows, of which the first has this number."""
         shift, place = self.shape.shift, self.shape.first_feature
         sums = self.blocks, self.columns, n_threads
@@ -157,7 +158,7 @@ def vectors_of(rows: Rows, shape: Shape) -> list[Vector]:
     return found
 
 
-def taken(vectors: Sequence[Vector], places: NDArray[Any]) -> list[Vector]:
+def taken(vectors: Sequence[Vector], places: AnyArray) -> list[Vector]:
     """The numbers of the rows at some places. All rows of X_val have weights or none, and so have all others."""
     found = []
     for column, first, numbers in vectors:
@@ -167,7 +168,7 @@ def taken(vectors: Sequence[Vector], places: NDArray[Any]) -> list[Vector]:
 
 
 def digest_of_table(rows: Rows, n_given: int, n_rows: int, n_outputs: int, n_threads: int) -> RowDigest:
-    """The digest of the first n_rows rows of a table; others are only watched."""
+    """The digest of the first n_rows rows of a table; the others are only evaluated."""
     shape = Shape(n_given, n_rows - n_given, len(np.atleast_2d(rows.y)), n_outputs, rows.X.shape[1])
     digest = RowDigest.of(shape)
     X = rows.X if n_rows == rows.n else rows.X[:n_rows]

@@ -7,13 +7,14 @@ import warnings
 from collections.abc import Sequence
 from functools import lru_cache
 from operator import add
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from .._base.together import combined, count, distinct, largest, ranked
+from .._base.collectives import combined, count, distinct, largest, ranked
+from .._base.types import AnyArray
 
 KEY_BITS = 48
 """Bits of a key that order the rows of a class; those above have the class."""
@@ -23,7 +24,7 @@ MOST_OF_SPARE = 0.5
 
 
 def hold_out(
-    n_rows: int, share: float, classes: NDArray[Any] | None, seed: int
+    n_rows: int, share: float, classes: AnyArray | None, seed: int
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Hold out a share of the rows, rounded up; returns the sorted indices of the remaining and the held-out rows.
 
@@ -38,9 +39,9 @@ def held_out_rows(
     n_rows: int,
     share: float,
     n_parts: int,
-    classes: NDArray[Any] | None,
+    classes: AnyArray | None,
     seed: int,
-    groups: NDArray[Any] | None = None,
+    groups: AnyArray | None = None,
     first: int = 0,
 ) -> HeldOut:
     """Several splits like that of `hold_out`, which hold out different rows, as far as possible.
@@ -79,7 +80,7 @@ def both_parts(held_out: NDArray[np.bool_]) -> tuple[NDArray[np.intp], NDArray[n
 
 
 def _held_out(
-    units: NDArray[np.uint64], share: float, n_parts: int, classes: NDArray[Any] | None, seed: int, fewest: int = 1
+    units: NDArray[np.uint64], share: float, n_parts: int, classes: AnyArray | None, seed: int, fewest: int = 1
 ) -> HeldOut:
     """The units that parts hold out; units are distinct numbers. Of a class, they hold out `fewest` or all but one."""
     codes = np.zeros(len(units), dtype=np.uint64)
@@ -165,7 +166,7 @@ def _first_of_line(sizes: NDArray[np.int64], n: int, covered: float, fewest: int
 
 
 def strata_of_numbers(y: NDArray[np.float64]) -> NDArray[np.intp] | None:
-    """Classes of rows with labels (output, row): those that differ from what most rows have; None if there is no such.
+    """Classes for stratification: rows whose label is not that of the majority; None if there is no majority.
 
     A hold-out must neither contain all labels that differ, such as the few counts above zero, nor none of them. A row
     that differs in several outputs is in the class of the one in which the fewest rows do.
@@ -184,12 +185,12 @@ def strata_of_numbers(y: NDArray[np.float64]) -> NDArray[np.intp] | None:
 
 
 def _median(x: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The median, as an array; the larger one if there are two, none if there are no numbers."""
+    """The median as an array; the larger one if there are two, empty if there are no numbers."""
     middle = len(x) // 2
     return np.partition(x, middle)[middle : middle + 1] if len(x) else x
 
 
-def strata_of_queries(relevance: NDArray[Any], query: NDArray[Any]) -> NDArray[np.intp]:
+def strata_of_queries(relevance: AnyArray, query: AnyArray) -> NDArray[np.intp]:
     """For each row, 1 if the documents of its query differ in relevance, and 0 if there is nothing to rank."""
     found, numbers = np.unique(query, return_inverse=True)
     lowest, highest = np.full(len(found), np.inf), np.full(len(found), -np.inf)
@@ -199,7 +200,7 @@ def strata_of_queries(relevance: NDArray[Any], query: NDArray[Any]) -> NDArray[n
 
 
 def stratified_folds(
-    strata: NDArray[Any], n_folds: int, seed: int | None = None
+    strata: AnyArray, n_folds: int, seed: int | None = None
 ) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
     """The training and test rows of each fold, with rows of all classes in proportion; in their order if seed is None.
 
@@ -222,15 +223,13 @@ def scrambled(numbers: NDArray[np.uint64], seed: int) -> NDArray[np.uint64]:
 
 
 def hold_out_groups(
-    groups: NDArray[Any], share: float, classes: NDArray[Any] | None, seed: int
+    groups: AnyArray, share: float, classes: AnyArray | None, seed: int
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Hold out whole groups of rows, the same ones for any order of the rows; the result is as that of `hold_out`."""
     return both_parts(_hold_out_groups(groups, share, 1, classes, seed).rows(0))
 
 
-def _hold_out_groups(
-    groups: NDArray[Any], share: float, n_parts: int, classes: NDArray[Any] | None, seed: int
-) -> HeldOut:
+def _hold_out_groups(groups: AnyArray, share: float, n_parts: int, classes: AnyArray | None, seed: int) -> HeldOut:
     found, firsts, numbers = np.unique(groups, return_index=True, return_inverse=True)
     units = np.searchsorted(distinct(found), found).astype(np.uint64)  # their order matters, not their values
     try:
@@ -241,12 +240,12 @@ def _hold_out_groups(
     return parts._replace(piece=parts.piece[numbers])
 
 
-def seed_of(random_state: Any) -> int:
+def seed_of(random_state: int | np.random.RandomState | None) -> int:
     """The seed of a fit, for the validation split and everything else that is random."""
     return _seed_of_integer(random_state) if type(random_state) is int else _first_draw(random_state)
 
 
-def _first_draw(random_state: Any) -> int:
+def _first_draw(random_state: int | np.random.RandomState | None) -> int:
     return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
 
 

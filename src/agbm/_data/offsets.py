@@ -6,17 +6,17 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .._base.sums import Array
+from .._base.types import AnyArray, Table, Values
 from .._base.weights import refuse_dates, refuse_text
 
 
-def check_offset(offset: Any, n_rows: int, n_outputs: int, for_each: bool, name: str = "offset") -> Array:
+def check_offset(offset: Values | None, n_rows: int, n_outputs: int, for_each: bool, name: str = "offset") -> Array:
     """Offsets as scores (output, row). `for_each`: one offset per row is not enough for several outputs."""
     refuse_dates(offset, name)
     refuse_text(offset, name)
-    given: NDArray[Any] = np.asarray(offset)
+    given: AnyArray = np.asarray(offset)
     try:
         numbers = np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -57,10 +57,10 @@ class RawScores:
     """A FittedModel."""
     n_threads: int
 
-    def __call__(self, X: Any) -> Array:
+    def __call__(self, X: Table) -> Array:
         """Scores (output, row)."""
         return np.ascontiguousarray(self.model.raw_predict(X, self.n_threads))
 
-    def __deepcopy__(self, memo: Any) -> Self:
+    def __deepcopy__(self, memo: object) -> Self:
         """Itself, since a fitted model does not change."""
         return self

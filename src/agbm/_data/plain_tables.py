@@ -6,7 +6,8 @@ import sys
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+
+from .._base.types import AnyArray, Table
 
 _NARROW, _WIDE = np.dtype(np.float32), np.dtype(np.float64)
 # Column types that become float64 in a data frame without float32, whatever their mixture.
@@ -17,7 +18,7 @@ _POLARS_NUMBERS = frozenset({
 })  # fmt: skip
 
 
-def plain_numbers(X: Any, n_columns: int, names: NDArray[Any] | None) -> NDArray[Any] | None:
+def plain_numbers(X: Table, n_columns: int, names: AnyArray | None) -> AnyArray | None:
     """X as the matrix that scikit-learn's checks return; None if they may do more than return it.
 
     This is for the usual tables: arrays of floats for a model without names of columns, and data frames that have
@@ -35,7 +36,7 @@ def plain_numbers(X: Any, n_columns: int, names: NDArray[Any] | None) -> NDArray
     return None
 
 
-def _pandas_numbers(X: Any, names: list[Any]) -> NDArray[Any] | None:
+def _pandas_numbers(X: Any, names: list[Any]) -> AnyArray | None:
     given = X.columns.tolist()
     if given != names or set(map(type, given)) != {str} or len(X) == 0:
         return None
@@ -45,7 +46,7 @@ def _pandas_numbers(X: Any, names: list[Any]) -> NDArray[Any] | None:
     return np.asarray(X.to_numpy(dtype=_WIDE)) if types <= _BECOME_WIDE else None
 
 
-def _polars_numbers(X: Any, names: list[Any]) -> NDArray[Any] | None:
+def _polars_numbers(X: Any, names: list[Any]) -> AnyArray | None:
     if X.columns != names or len(X) == 0:
         return None
     numeric = _POLARS_NUMBERS.issuperset(type(kind).__name__ for kind in X.dtypes)

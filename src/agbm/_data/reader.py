@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_array, check_X_y
 from sklearn.utils.validation import _check_y, check_consistent_length, validate_data
 
+from .._base.types import AnyArray, Table, Values
 from .derivation import NO_DERIVATION, Derivation
 from .plain_tables import plain_numbers
 from .rows import RemoteMatrix, plain
@@ -46,18 +47,18 @@ class TableReader:
     estimator: str
     """The class name of the estimator, for error messages."""
     n_columns: int
-    names: NDArray[Any] | None
+    names: AnyArray | None
     """Names of the columns; None if the table of fit had none."""
     categories: Categories
     derivation: Derivation = NO_DERIVATION
     """How dates and ordered categories become numbers."""
 
     @classmethod
-    def of_columns(cls, estimator: str, X: Any) -> TableReader:
+    def of_columns(cls, estimator: str, X: Table) -> TableReader:
         """A reader of tables with the columns of X, all of them numeric."""
         columns = _named_like(estimator)()
         validate_data(columns, X, skip_check_array=True)
-        if not hasattr(columns, "n_features_in_"):  # X is no table; the checks of arrays say so
+        if not hasattr(columns, "n_features_in_"):  # X is not a table; the checks of arrays report it
             validate_data(columns, X, **_OPTIONS)
         names = getattr(columns, "feature_names_in_", None)
         return cls(estimator, columns.n_features_in_, names, Categories())
@@ -75,7 +76,7 @@ class TableReader:
         """Number of features that trees see: those of the columns, then parts of dates."""
         return self.n_columns + len(self.derivation.parts)
 
-    def columns_of(self, features: NDArray[Any]) -> NDArray[np.int64]:
+    def columns_of(self, features: AnyArray) -> NDArray[np.int64]:
         """The columns that features come from."""
         columns = features.astype(np.int64)
         parts = columns >= self.n_columns
@@ -91,19 +92,19 @@ class TableReader:
 
     @property
     def derived(self) -> list[int]:
-        """The columns that become numbers in a way of their own: dates and ordered categories."""
+        """The columns with derived numbers: dates and ordered categories."""
         return sorted([*self.derivation.dates, *self.derivation.ordered])
 
-    def check_columns(self, X: Any) -> None:
+    def check_columns(self, X: Table) -> None:
         """Raise ValueError if X has different columns."""
         validate_data(self.columns, X, reset=False, skip_check_array=True)
 
-    def numbers(self, X: Any) -> Any:
+    def numbers(self, X: Table) -> Any:
         """X as a matrix of numbers for the kernels, with codes for categories."""
         read = None if self.categories.of or self.derivation else plain_numbers(X, self.n_columns, self.names)
         return plain(_checked(X, "no_validation", self, False) if read is None else read)
 
-    def numbers_and_labels(self, X: Any, y: Any, numeric_y: bool) -> tuple[Any, NDArray[Any]]:
+    def numbers_and_labels(self, X: Any, y: Any, numeric_y: bool) -> tuple[Any, AnyArray]:
         """X as a matrix of numbers, with codes for categories, and the checked y."""
         X, y = _checked(X, y, self, numeric_y)
         return X, y
@@ -123,14 +124,14 @@ def _checked_columns(X: RemoteMatrix, columns: _Columns) -> RemoteMatrix:
     return X
 
 
-def _checked_remote(X: RemoteMatrix, y: Any, columns: _Columns, numeric_y: bool) -> tuple[RemoteMatrix, NDArray[Any]]:
+def _checked_remote(X: RemoteMatrix, y: Any, columns: _Columns, numeric_y: bool) -> tuple[RemoteMatrix, AnyArray]:
     """The same checks as scikit-learn's for X and y."""
     y = _check_y(y, multi_output=numeric_y, y_numeric=numeric_y, estimator=columns)
     check_consistent_length(X, y)
     return _checked_columns(X, columns), y
 
 
-def _checked(X: Any, y: Any, reader: TableReader, numeric_y: bool) -> Any:
+def _checked(X: Table, y: Values, reader: TableReader, numeric_y: bool) -> Any:
     """X, or X and y, after scikit-learn's checks."""
     columns, categories, derivation = reader.columns, reader.categories, reader.derivation
     has_y = not (isinstance(y, str) and y == "no_validation")

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from scipy.sparse import issparse, vstack
 from sklearn.utils import check_array
 from sklearn.utils.multiclass import check_classification_targets
 
+from .._base.collectives import count, distinct
 from .._base.sums import Array
-from .._base.together import count, distinct
+from .._base.types import AnyArray, Matrix, Values
 from .._base.weights import Weights, refuse_dates, refuse_text
 from .._core.ring import Ring, RingPart
 
@@ -32,7 +33,7 @@ VALIDATION = "validation"
 
 
 class Given(NamedTuple):
-    """Rows as passed by the user."""
+    """Rows as passed by the user; on a cluster, its collections."""
 
     X: Any
     y: Any
@@ -41,7 +42,7 @@ class Given(NamedTuple):
 
 
 class RowSet(NamedTuple):
-    """Rows that a model is evaluated on while it is trained: validation rows, or others that are only watched."""
+    """Rows that a model is evaluated on while it is trained: validation rows, or others that do not affect the fit."""
 
     name: str
     n: int
@@ -64,7 +65,7 @@ class RemoteMatrix(ABC):
         return self.shape[0]
 
     @abstractmethod
-    def __getitem__(self, rows: Any) -> Self:
+    def __getitem__(self, rows: slice | AnyArray) -> Self:
         """The rows of a slice, or those with the given indices, in their order."""
 
     @abstractmethod
@@ -72,7 +73,7 @@ class RemoteMatrix(ABC):
         """These rows followed by those of another matrix, which may be a NumPy array."""
 
     @abstractmethod
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> AnyArray:
         """A copy as a NumPy array."""
 
 
@@ -102,7 +103,7 @@ class Rows:
         """Number of rows that are not in `followers`: training rows, and those that are held out of them."""
         return self.n - sum(rows.n for rows in self.followers)
 
-    def arrays(self) -> list[NDArray[Any] | None]:
+    def arrays(self) -> list[AnyArray | None]:
         """All arrays of the rows, for digests."""
         parts = [self.X.data, self.X.indices, self.X.indptr] if issparse(self.X) else [np.asarray(self.X)]
         weights = (None, None) if self.weights is None else (self.weights.repeats, self.weights.relative)
@@ -117,7 +118,7 @@ class Rows:
 
     @property
     def watched(self) -> tuple[RowSet, ...]:
-        """The followers that are only watched."""
+        """The followers that do not affect the fit."""
         return tuple(rows for rows in self.followers if rows.name != VALIDATION)
 
     def take(self, order: NDArray[np.intp]) -> Rows:
@@ -140,7 +141,7 @@ class Rows:
         weights = None if self.weights is None else self.weights[twice[: 2 * end - begin]]
         return RowsOnRing(Rows(X, cast(Array, y), weights, start, self.followers))
 
-    def followed_by(self, rows: RowSet, X: Any, y: Array, start: Array | None) -> Rows:
+    def followed_by(self, rows: RowSet, X: Matrix, y: Array, start: Array | None) -> Rows:
         """These rows followed by others."""
         return Rows(
             _stacked(self.X, X),
@@ -152,12 +153,13 @@ class Rows:
 
 
 class RowsOnRing(NamedTuple):
-    """Rows of which every member has all, and begins the ring with another one."""
+    """All rows for members that share a ring but begin it at different rows."""
 
     twice: Rows
     """All rows in the shared order, with those on the ring twice, one after the other.
 
-    If there are no others, those of a member are therefore a part of them and take no memory."""
+    If all rows are on the ring, the rows of a member are therefore a slice and take no memory.
+    """
 
     def of(self, part: RingPart) -> Rows:
         """The rows of a member, in its order."""
@@ -179,7 +181,7 @@ class RowsOnRing(NamedTuple):
         return Rows(X, cast(Array, y), weights, start, rows.followers)
 
 
-def _stacked(X: Any, following: Any) -> Any:
+def _stacked(X: Matrix, following: Matrix) -> Any:
     """The rows of a matrix, followed by those of another."""
     if issparse(X) or issparse(following):
         parts = [part if issparse(part) else np.asarray(part) for part in (X, following)]
@@ -189,7 +191,7 @@ def _stacked(X: Any, following: Any) -> Any:
     return np.concatenate([X, np.asarray(following)])
 
 
-def plain(X: Any) -> Any:
+def plain(X: Matrix) -> Any:
     """X, copied if the kernels do not support its layout: not aligned, or with strides of fractions of values."""
     if type(X) is not np.ndarray:
         return X if issparse(X) or isinstance(X, RemoteMatrix) else plain(np.asarray(X))
@@ -199,7 +201,7 @@ def plain(X: Any) -> Any:
     return np.ascontiguousarray(X)
 
 
-def check_y_val(y_val: Any, n_rows: int, numeric: bool, shape: tuple[int, ...]) -> NDArray[Any]:
+def check_y_val(y_val: Values, n_rows: int, numeric: bool, shape: tuple[int, ...]) -> AnyArray:
     """Check the labels of validation rows; `shape` is the shape of the label of one row."""
     if numeric:
         refuse_dates(y_val, "y_val")
@@ -225,7 +227,7 @@ def weighted_rows(weight: Array, name: str) -> NDArray[np.intp]:
     return kept
 
 
-def classes_of(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
+def classes_of(y: AnyArray) -> tuple[AnyArray, NDArray[np.intp]]:
     """The sorted classes of labels, and the position of each label among them."""
     numbers = y.ndim == 1 and y.dtype.kind in "iubf"
     try:
@@ -243,12 +245,12 @@ def classes_of(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
     return classes, codes if classes is found else np.searchsorted(classes, found)[codes]
 
 
-def _check_classes(y: NDArray[Any]) -> None:
+def _check_classes(y: AnyArray) -> None:
     if len(y):  # other processes may have all rows with a weight
         check_classification_targets(y)
 
 
-def _are_few_integers(classes: NDArray[Any], n_rows: int) -> bool:
+def _are_few_integers(classes: AnyArray, n_rows: int) -> bool:
     """Whether scikit-learn's check would accept labels of these classes, without a warning."""
     few, numbers = len(classes) < max(3, n_rows / 2), classes.astype(np.float64)
     return few and bool(np.all((numbers == np.rint(numbers)) & (np.abs(numbers) < 2**53)))

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from .._base.sums import Array, weight_step, whole_weights
+from .._base.types import AnyArray, Table
 
 # How many unknown values are compared with the known categories in other forms: enough to see a pattern.
 UNKNOWN_TO_LOOK_AT = 1_000
@@ -34,7 +35,7 @@ class Categories:
     """For each categorical feature, its categories; the code of a category is its position."""
 
     @classmethod
-    def learn(cls, X: Any, features: NDArray[np.bool_], weight: Array | None) -> Categories:
+    def learn(cls, X: Table, features: NDArray[np.bool_], weight: Array | None) -> Categories:
         """The categories in X, by decreasing total weight; rows of weight zero are ignored."""
         if not features.any():
             return cls()
@@ -48,7 +49,7 @@ class Categories:
         counts[list(self.of)] = [max(1, len(known)) for known in self.of.values()]
         return counts
 
-    def encode(self, X: Any) -> Any:
+    def encode(self, X: Table) -> Any:
         """X as a matrix of numbers. Missing categories are NaN; unknown ones get the code after the last."""
         if issparse(X):
             raise ValueError(
@@ -56,7 +57,7 @@ class Categories:
             )
         n_features = _n_columns(X)
         column, factors, names = columns_of(X), factors_of(X), column_names(X)
-        encoded: list[NDArray[Any]] = []
+        encoded: list[AnyArray] = []
         for f in range(n_features):
             if f in self.of:
                 found = factors(f)
@@ -70,7 +71,7 @@ class Categories:
             matrix[:, f] = codes
         return matrix
 
-    def codes(self, X: Any, f: int) -> Array:
+    def codes(self, X: Table, f: int) -> Array:
         """The codes of a categorical column of X."""
         return self._codes(f, factors_of(X)(f))
 
@@ -99,7 +100,7 @@ class Categories:
         """The state without cached properties."""
         return {"of": self.of}
 
-    def _warn_of_other_forms(self, f: int, name: Any, column: Factors, codes: Array) -> None:
+    def _warn_of_other_forms(self, f: int, name: object, column: Factors, codes: Array) -> None:
         """Warn if categories are unknown because a column has another type than in fit."""
         known = self.of[f]
         unknown = np.flatnonzero(codes == max(1, len(known)))
@@ -129,7 +130,7 @@ class Categories:
         return None
 
 
-def _forms(value: Any) -> Iterator[Any]:
+def _forms(value: object) -> Iterator[Any]:
     """Other forms of a value, which it may have had before a file was written or read."""
     if isinstance(value, bytes):
         yield value.decode(errors="replace")
@@ -146,12 +147,12 @@ def _forms(value: Any) -> Iterator[Any]:
             yield float(value)  # equal to the integer of this value
 
 
-def _kind(value: Any) -> type:
+def _kind(value: object) -> type:
     """The type of a category; float for all numbers."""
     return float if isinstance(value, (int, float)) else str if isinstance(value, str) else type(value)
 
 
-def as_table(X: Any) -> Any:
+def as_table(X: Table) -> Any:
     """X as a table: lists become arrays in which text stays text and numbers stay numbers."""
     if is_on_gpu(X):
         raise TypeError(
@@ -180,13 +181,13 @@ def _has_large(row: Any) -> bool:
 _CUDA = (2, 13)
 
 
-def is_on_gpu(array: Any) -> bool:
+def is_on_gpu(array: object) -> bool:
     """Whether an array is in the memory of a GPU."""
     device = getattr(array, "__dlpack_device__", None)
     return hasattr(array, "__cuda_array_interface__") if device is None else device()[0] in _CUDA
 
 
-def categorical_mask(X: Any, wanted: Any) -> NDArray[np.bool_]:
+def categorical_mask(X: Table, wanted: object) -> NDArray[np.bool_]:
     """A mask of the columns of X that are categorical by the parameter `categorical_features`, or by their type.
 
     Names and positions add to what the types say; a mask says it for every column.
@@ -197,7 +198,7 @@ def categorical_mask(X: Any, wanted: Any) -> NDArray[np.bool_]:
     return named if issparse(X) else named | _mask_from_types(X, _n_columns(X))
 
 
-def named_mask(X: Any, wanted: Any) -> NDArray[np.bool_]:
+def named_mask(X: Table, wanted: object) -> NDArray[np.bool_]:
     """A mask of the columns of X that the parameter `categorical_features` names."""
     n_features = _n_columns(X)
     if wanted is None or (isinstance(wanted, str) and wanted == "from_dtype"):
@@ -235,7 +236,7 @@ def named_mask(X: Any, wanted: Any) -> NDArray[np.bool_]:
     return mask
 
 
-def _mask_from_types(X: Any, n_features: int) -> NDArray[np.bool_]:
+def _mask_from_types(X: Table, n_features: int) -> NDArray[np.bool_]:
     """A mask of the columns with text or categories."""
     frame = as_frame(X)
     if frame is not None:
@@ -255,13 +256,13 @@ def _mask_from_types(X: Any, n_features: int) -> NDArray[np.bool_]:
     return np.zeros(n_features, dtype=bool)
 
 
-def missing_columns(X: Any, features: Sequence[int]) -> list[int]:
+def missing_columns(X: Table, features: Sequence[int]) -> list[int]:
     """Which of the given features have only missing values."""
     column = columns_of(X)
     return [f for f in features if column(f)[1].all()]
 
 
-def needs_reading(X: Any) -> bool:
+def needs_reading(X: Table) -> bool:
     """Whether scikit-learn's checks would reject X although it can be read (text, NA), or accept dates."""
     frame = as_frame(X)
     if frame is not None:
@@ -272,14 +273,14 @@ def needs_reading(X: Any) -> bool:
     return False
 
 
-def _is_text(column: NDArray[Any]) -> bool:
+def _is_text(column: AnyArray) -> bool:
     if column.dtype.kind == "U":
         return True
     present = column[~missing(column)].tolist()
     return len(present) > 0 and all(isinstance(value, str) for value in present)
 
 
-def _is_frame(X: Any) -> bool:
+def _is_frame(X: Table) -> bool:
     return hasattr(X, "columns") and hasattr(X, "shape") and not isinstance(X, np.ndarray)
 
 
@@ -304,26 +305,26 @@ def as_frame(X: Any) -> Any:
     return frame if isinstance(frame, nw.DataFrame) else None
 
 
-def _n_columns(X: Any) -> int:
+def _n_columns(X: Table) -> int:
     shape = getattr(X, "shape", None)
     if shape is None or len(shape) != 2:
         return 0  # scikit-learn's checks will report what is wrong
     return int(shape[1])
 
 
-def column_names(X: Any) -> list[Any]:
+def column_names(X: Table) -> list[Any]:
     """The names of the columns, or their positions if they have none."""
     frame = as_frame(X)
     return list(frame.columns) if frame is not None else list(range(_n_columns(X)))
 
 
-def columns_of(X: Any) -> Callable[[int], tuple[NDArray[Any], NDArray[np.bool_]]]:
+def columns_of(X: Any) -> Callable[[int], tuple[AnyArray, NDArray[np.bool_]]]:
     """A function that returns the values of a column and a mask of the missing ones."""
     frame = as_frame(X)
     if frame is None:
         return lambda f: (X[:, f], missing(X[:, f]))
 
-    def column(f: int) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    def column(f: int) -> tuple[AnyArray, NDArray[np.bool_]]:
         series = frame[:, f]
         values = np.asarray(series.to_numpy())
         return values, np.asarray(series.is_null().to_numpy()) | missing(values)
@@ -338,7 +339,7 @@ class Factors(NamedTuple):
     places: NDArray[np.intp]
 
 
-def factors_of(X: Any) -> Callable[[int], Factors]:
+def factors_of(X: Table) -> Callable[[int], Factors]:
     """A function that returns a column as Factors; raises ValueError for values that cannot be categories."""
     frame, names, column = as_frame(X), column_names(X), columns_of(X)
 
@@ -376,7 +377,7 @@ def _pandas_factors(series: Any) -> Factors | None:
     return None
 
 
-def contents(X: Any) -> Iterator[NDArray[Any]]:
+def contents(X: Any) -> Iterator[AnyArray]:
     """All values of a table, as arrays of their own types."""
     if issparse(X):
         rows = X.tocsr()
@@ -395,7 +396,7 @@ def _absent() -> set[int]:
     return set(map(id, (None,) if pandas is None else (None, pandas.NA, pandas.NaT)))
 
 
-def missing(values: NDArray[Any]) -> NDArray[np.bool_]:
+def missing(values: AnyArray) -> NDArray[np.bool_]:
     """A mask of the missing values: NaN, NaT, None or NA."""
     if values.dtype.kind in "fMm":
         return np.asarray(values != values)
@@ -406,7 +407,7 @@ def missing(values: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def category_sums(
-    X: Any, features: NDArray[np.bool_], weights: Sequence[Array | None]
+    X: Table, features: NDArray[np.bool_], weights: Sequence[Array | None]
 ) -> dict[int, dict[Any, list[float]]]:
     """For the masked columns of X, the sums of each of the weights per distinct value; None means weights of 1."""
     factors = factors_of(X)
@@ -434,7 +435,7 @@ def by_weight(totals: Mapping[Any, float]) -> list[Any]:
         return [value for _, _, value in sorted(seen, key=lambda entry: (entry[0], entry[1], repr(entry[2])))]
 
 
-def _numbers(values: NDArray[Any], absent: NDArray[np.bool_], name: Any) -> NDArray[Any]:
+def _numbers(values: AnyArray, absent: NDArray[np.bool_], name: object) -> AnyArray:
     """A column as numbers; an error names the column if this is impossible."""
     if values.dtype.kind == "f":
         return values
@@ -473,7 +474,7 @@ def explain(error: ValueError, X: Any, names: Sequence[Any] | None) -> ValueErro
     return error
 
 
-def position_of(column: Any, names: Sequence[Any] | NDArray[Any] | None, n_features: int, where: str) -> int:
+def position_of(column: object, names: Sequence[Any] | AnyArray | None, n_features: int, where: str) -> int:
     """The position of a column that is given by its name or position; `where` is the parameter, for errors."""
     if isinstance(column, str):
         if names is None:

@@ -53,7 +53,7 @@ class TextLook(NamedTuple):
     """The text of a column in some rows."""
 
     has_missing: bool
-    """Whether some text says that a value is missing."""
+    """Whether some text denotes a missing value."""
     distinct: NDArray[np.uint64]
     """Hashes of the distinct texts, in ascending order."""
     readings: Mapping[str, Reading]
@@ -106,13 +106,13 @@ def joined(looks: Sequence[TextLook], first_rows: Sequence[int]) -> TextLook | N
     return TextLook(any(look.has_missing for look in looks), distinct, readings) if readings else None
 
 
-def is_missing(value: Any) -> bool:
-    """Whether a value is text that says that there is none."""
+def is_missing(value: object) -> bool:
+    """Whether a value is text that denotes a missing value."""
     return isinstance(value, str) and value.strip().lower() in _MISSING
 
 
 def numbers_in(values: Sequence[Any]) -> Array:
-    """Values as numbers; NaN for text that is no number."""
+    """Values as numbers; NaN for text that is not a number."""
     texts = [as_text(value) or "" for value in values]
     return np.array([float(text) if _NUMBER.fullmatch(text.strip()) else np.nan for text in texts], dtype=np.float64)
 

@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._base import threads
 from .._base.sums import Array
+from .._base.types import AnyArray, Table, Values
 from .._core.methods import METHODS, Method, RemembersNames, method_of, owners_of
 from .._core.training import Watcher
 from .._data.rows import Given
@@ -29,8 +30,8 @@ from .._fit.run import Run
 from .._fit.sources import RowSource
 from .._fit.train import check_continues, settled, train
 from .._labels.base import Labels, Result
-from .._life.update import Wanted, updated
-from .._life.verification import ALL, Replay, Verification
+from .._lifecycle.update import Wanted, updated
+from .._lifecycle.verification import ALL, Replay, Verification
 from .._losses import Loss
 from .._migration.foreign import of_attribute, of_estimator, of_loss
 from .._model.calibration import calibrated
@@ -49,6 +50,7 @@ from .._model.settings import (
     Start,
 )
 from .._storage import model as storage
+from .parameters import FitTable, Targets
 
 ESTIMATORS: dict[str, type[BaseAGBM]] = {}
 """The estimators that model files can contain, by name."""
@@ -66,7 +68,7 @@ class KnowsNames(RemembersNames):
     loss: str | Loss
     verbose: int
 
-    def __new__(cls, *args: Any, **parameters: Any) -> Self:
+    def __new__(cls, *args: object, **parameters: object) -> Self:
         for name, value in parameters.items():
             owners = [kind.__name__ for kind in owners_of(name)]
             if owners:
@@ -88,7 +90,7 @@ class KnowsNames(RemembersNames):
         found = [f"{cls.__name__} has no parameter {name!r}: {hint}" for name, hint in hints.items() if hint]
         return " ".join(found)
 
-    def set_params(self, **parameters: Any) -> Self:
+    def set_params(self, **parameters: object) -> Self:
         """Set parameters as in scikit-learn. method__x replaces a method name by a method object with that setting."""
         named = parameters.get("method", self.method)
         if isinstance(named, str) and named in METHODS and any(name.startswith("method__") for name in parameters):
@@ -204,10 +206,20 @@ class BaseAGBM(KnowsNames, ABC):
         return given
 
     def update(
-        self, X: Any, y: Any = None, sample_weight: Any = None, X_val: Any = None, y_val: Any = None,
-        sample_weight_val: Any = None, *, mode: str, max_iter: int | str | None = None,
-        old_weight: float | None = None, offset: Any = None, offset_val: Any = None,
-    ) -> Self:  # fmt: skip
+        self,
+        X: FitTable,
+        y: Targets | None = None,
+        sample_weight: Values | None = None,
+        X_val: FitTable | None = None,
+        y_val: Targets | None = None,
+        sample_weight_val: Values | None = None,
+        *,
+        mode: str,
+        max_iter: int | str | None = None,
+        old_weight: float | None = None,
+        offset: Values | None = None,
+        offset_val: Values | None = None,
+    ) -> Self:
         """Change the fitted model with new rows, and return the estimator; if it fails, the estimator is unchanged.
 
         The rows are passed as to fit. The parameters are those of the fit, and columns, categories and classes stay
@@ -252,7 +264,13 @@ class BaseAGBM(KnowsNames, ABC):
         return verified_by(self, lambda checked: checked.fit(*rows, **named_rows), iterations)
 
     def calibrate(
-        self, X: Any, y: Any = None, sample_weight: Any = None, *, group: Any = None, offset: Any = None
+        self,
+        X: FitTable,
+        y: Targets | None = None,
+        sample_weight: Values | None = None,
+        *,
+        group: int | str | None = None,
+        offset: Values | None = None,
     ) -> Self:
         """Calibrate intervals or sets of classes by rows that the model was not trained on; returns the estimator.
 
@@ -280,7 +298,7 @@ class BaseAGBM(KnowsNames, ABC):
     n_features_in_ = of_model("n_columns")
     feature_names_in_ = of_model("feature_names")
 
-    def _raw_predict(self, X: Any, offset: Any) -> Array:
+    def _raw_predict(self, X: Table, offset: Values | None) -> Array:
         """Scores (output, row)."""
         if not self.__sklearn_is_fitted__():  # tested first: check_is_fitted is slow compared with one row
             check_is_fitted(self)
@@ -288,21 +306,23 @@ class BaseAGBM(KnowsNames, ABC):
             return self.model_.raw_predict(X, threads.resolve(self.n_jobs), offset)
         return predictions_on_device(self.device).raw_predict(self.model_, X, threads.resolve(self.n_jobs), offset)
 
-    def _results(self, X: Any, offset: Any, kind: Result) -> Any:
-        """What the scores of rows become; on the GPU if X is there."""
+    def _results(self, X: Table, offset: Values | None, kind: Result) -> Any:
+        """The results of a kind for the rows of X; on the GPU if X is there."""
         if self.device == "cpu" or not self.__sklearn_is_fitted__():
             raw = self._raw_predict(X, offset)
             return self.model_.labels.results(kind, self.model_.loss, raw)
         n_threads = threads.resolve(self.n_jobs)
         return predictions_on_device(self.device).results(self.model_, X, n_threads, offset, kind)
 
-    def _staged(self, X: Any, offset: Any, finish: Callable[[Loss, Array], NDArray[Any]]) -> Iterator[NDArray[Any]]:
+    def _staged(
+        self, X: Table, offset: Values | None, finish: Callable[[Loss, Array], NDArray[Any]]
+    ) -> Iterator[NDArray[Any]]:
         """The results of `finish` after each iteration."""
         check_is_fitted(self)
         loss, n_threads = self.model_.loss, threads.resolve(self.n_jobs)
         yield from (finish(loss, raw) for raw in self.model_.staged_raw_predict(X, n_threads, offset))
 
-    def predict_contributions(self, X: Any) -> Array:
+    def predict_contributions(self, X: Table) -> Array:
         """SHAP values of the raw scores, of shape (rows, features + 1) or (rows, outputs, features + 1).
 
         These are the contributions of the features. The raw score is the result of decision_function, or of predict
@@ -313,7 +333,7 @@ class BaseAGBM(KnowsNames, ABC):
         total = self.model_.contributions(X, threads.resolve(self.n_jobs))
         return total[:, 0] if self._one_column() else total
 
-    def apply(self, X: Any) -> NDArray[np.int32]:
+    def apply(self, X: Table) -> NDArray[np.int32]:
         """The index of the leaf that each row reaches in each tree, of shape (rows, n_trees_).
 
         Leaves are counted from 0 in each tree, as in LightGBM's pred_leaf and in agbm.export. The trees of a member
@@ -327,7 +347,7 @@ class BaseAGBM(KnowsNames, ABC):
     def _one_column(self) -> bool:
         """Whether contributions have no axis for outputs."""
 
-    def explain(self, X: Any) -> Any:
+    def explain(self, X: Table) -> Any:
         """Return predict_contributions(X) as a shap.Explanation, for the plots of the shap package (extra: explain)."""
         check_is_fitted(self)
         return _explanation(self, X)
@@ -442,7 +462,7 @@ def verified_by(estimator: BaseAGBM, fit: Callable[[Any], Any], iterations: str 
     return replay.found
 
 
-def _explanation(model: BaseAGBM, X: Any) -> Any:
+def _explanation(model: BaseAGBM, X: Table) -> Any:
     """A shap.Explanation for the rows of X.
 
     Plots take their colours from numbers, with codes for categories, and show the values of X. Outputs are on the last
@@ -469,5 +489,5 @@ def _explanation(model: BaseAGBM, X: Any) -> Any:
     )
 
 
-def _dense(X: Any) -> Any:
+def _dense(X: Any) -> AnyArray:
     return X.toarray() if issparse(X) else np.asarray(X)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Never, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._base import threads
 from .._base.sums import Array
+from .._base.types import Table, Values
 from .._base.weights import refuse_dates
 from .._core.methods import Method
 from .._core.training import Watcher
@@ -37,7 +38,7 @@ from .._model.settings import (
     Start,
 )
 from .base import ESTIMATORS, BaseAGBM, of_model
-from .parameters import CONSTRAINTS, ClassificationLoss
+from .parameters import CONSTRAINTS, ClassificationLoss, FitTable, Targets
 
 
 class AGBMClassifier(ClassifierMixin, BaseAGBM):  # type: ignore[misc]
@@ -88,7 +89,8 @@ class AGBMClassifier(ClassifierMixin, BaseAGBM):  # type: ignore[misc]
         have the unit of 1 / y, the value is multiplied by the mean hessian at the initial function, so that it is a
         number of rows as well. "auto": 3 if it is added to the number of rows; otherwise 7 times the mean hessian at
         the initial function, as if each leaf had 7 more rows. For classification losses: 7, reduced in proportion if
-        the mean hessian is below 0.05. For a quantile q, 7 is multiplied by 4 q (1 - q).
+        the mean hessian is below 0.05. For a quantile q, 7 is multiplied by 4 q (1 - q). For spreads of distributions
+        and for times, 7 is replaced: 60 for spreads, 30 for the first score of a time and 400 for its others.
     min_split_gain : float, default=0.0
         A split is made only if its gain exceeds this value. The gain is
         G_L^2 / (n_L + l2) + G_R^2 / (n_R + l2) - G^2 / (n + l2), where G are sums of residuals.
@@ -250,10 +252,19 @@ class AGBMClassifier(ClassifierMixin, BaseAGBM):  # type: ignore[misc]
         self._set_parameters(locals())
 
     def fit(
-        self, X: Any, y: Any = None, sample_weight: Any = None, X_val: Any = None, y_val: Any = None,
-        sample_weight_val: Any = None, *, offset: Any = None, offset_val: Any = None,
-        watch: Mapping[str, Any] | None = None, **unknown: Any,
-    ) -> Self:  # fmt: skip
+        self,
+        X: FitTable,
+        y: Targets | None = None,
+        sample_weight: Values | None = None,
+        X_val: FitTable | None = None,
+        y_val: Targets | None = None,
+        sample_weight_val: Values | None = None,
+        *,
+        offset: Values | None = None,
+        offset_val: Values | None = None,
+        watch: Mapping[str, Any] | None = None,
+        **unknown: Never,
+    ) -> Self:
         """Fit to X of shape (rows, features) and the labels y; NaN in X is a missing value.
 
         Infinite values in X are the largest and the smallest number. y has one class per row or, for several labels per
@@ -271,14 +282,14 @@ class AGBMClassifier(ClassifierMixin, BaseAGBM):  # type: ignore[misc]
         validation = Given(X_val, y_val, sample_weight_val, offset_val)
         return self._fit(Given(X, y, sample_weight, offset), validation, watch)
 
-    def decision_function(self, X: Any, offset: Any = None) -> Array:
+    def decision_function(self, X: Table, offset: Values | None = None) -> Array:
         """Log-odds of the second class for two classes; scores of shape (rows, classes) for more; plus offset.
 
         For several labels per row, the log-odds of each label, of shape (rows, labels).
         """
         return cast(Array, self._results(X, offset, Result.SCORES))
 
-    def predict_proba(self, X: Any, offset: Any = None) -> Array:
+    def predict_proba(self, X: Table, offset: Values | None = None) -> Array:
         """Class probabilities, of shape (rows, classes). offset is added to the raw scores; None: 0.
 
         For several labels per row, the probability of each label, of shape (rows, labels), as in scikit-learn's
@@ -286,14 +297,14 @@ class AGBMClassifier(ClassifierMixin, BaseAGBM):  # type: ignore[misc]
         """
         return cast(Array, self._results(X, offset, Result.PROBABILITIES))
 
-    def predict(self, X: Any, offset: Any = None) -> NDArray[Any]:
+    def predict(self, X: Table, offset: Values | None = None) -> NDArray[Any]:
         """The most probable class; for several labels per row, a matrix (rows, labels) of 0 and 1.
 
         offset is added to the raw scores; None: 0.
         """
         return cast(NDArray[Any], self._results(X, offset, Result.PREDICTIONS))
 
-    def predict_set(self, X: Any, coverage: float = 0.9, offset: Any = None) -> NDArray[np.bool_]:
+    def predict_set(self, X: Table, coverage: float = 0.9, offset: Values | None = None) -> NDArray[np.bool_]:
         """Sets of classes that contain the classes of a share `coverage` of new rows: a matrix (rows, classes).
 
         Its columns are in the order of classes_. A set may be empty or contain all classes. Works after a fit that has
@@ -303,7 +314,7 @@ class AGBMClassifier(ClassifierMixin, BaseAGBM):  # type: ignore[misc]
         check_is_fitted(self)
         return predicted_sets(self.model_, X, coverage, threads.resolve(self.n_jobs), offset)
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: Table, y: Targets, sample_weight: Values | None = None) -> float:
         """The accuracy: the share of rows whose class, or all of whose labels, are predicted."""
         X, y, sample_weight, _ = self._received(Given(X, y, sample_weight))
         refuse_dates(sample_weight, "sample_weight")
@@ -320,15 +331,15 @@ class AGBMClassifier(ClassifierMixin, BaseAGBM):  # type: ignore[misc]
             raise ValueError(f"method={method!r} must be one of {list(kinds)}.")
         return self._predictor(kinds[method])
 
-    def staged_decision_function(self, X: Any, offset: Any = None) -> Iterator[Array]:
+    def staged_decision_function(self, X: Table, offset: Values | None = None) -> Iterator[Array]:
         """The decision function after each iteration, up to best_iteration_."""
         return self._staged(X, offset, lambda loss, raw: self._labels.scores(loss, raw))
 
-    def staged_predict_proba(self, X: Any, offset: Any = None) -> Iterator[Array]:
+    def staged_predict_proba(self, X: Table, offset: Values | None = None) -> Iterator[Array]:
         """Class probabilities, of shape (rows, classes), after each iteration, up to best_iteration_."""
         return self._staged(X, offset, lambda loss, raw: self._labels.probabilities(loss, raw))
 
-    def staged_predict(self, X: Any, offset: Any = None) -> Iterator[NDArray[Any]]:
+    def staged_predict(self, X: Table, offset: Values | None = None) -> Iterator[NDArray[Any]]:
         """The most probable class after each iteration, up to best_iteration_."""
         return self._staged(X, offset, lambda loss, raw: self._labels.predictions(loss, raw))
 

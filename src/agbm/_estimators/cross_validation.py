@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Protocol, TypeAlias, cast
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import is_classifier
 
 from .._base import threads
 from .._base.sums import Array
+from .._base.types import Table, Values
 from .._core.boosting import Step
 from .._core.learners import V
 from .._core.objective import LocalObjective
@@ -40,11 +41,23 @@ from .._fit.train import Trained, fitted_model, member_run
 from .._labels.base import Classes, Labels, Numbers
 from .._labels.lifetimes import Lifetimes, as_matrix, is_survival
 from .._labels.relevances import Relevances, ranks, whole_queries
-from .._model.settings import Settings
+from .._model.settings import Scoring, Settings
 from .base import BaseAGBM
 from .folds import Folds, Split, prepared_folds
+from .parameters import Targets
 
 Columns = dict[str, NDArray[Any]]
+
+
+class Splitter(Protocol):
+    """A splitter of scikit-learn, such as KFold."""
+
+    def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterable[tuple[Any, Any]]:
+        """Pairs of training and test rows."""
+
+
+Folding: TypeAlias = "int | Splitter | Iterable[tuple[ArrayLike, ArrayLike]]"
+"""The argument cv: a number of folds, a splitter, or pairs of training and test rows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,8 +112,8 @@ class CrossValidation:
 
 
 def cv(
-    estimator: BaseAGBM, X: Any, y: Any, *, cv: Any = 5, groups: Any = None, sample_weight: Any = None,
-    scoring: Any = None,
+    estimator: BaseAGBM, X: Table, y: Targets, *, cv: Folding = 5, groups: Values | None = None,
+    sample_weight: Values | None = None, scoring: Scoring = None,
 ) -> CrossValidation:  # fmt: skip
     """Cross-validate an estimator, with one number of iterations for all folds.
 
@@ -163,7 +176,7 @@ def cv(
     return _cross_validated(settings, folds)
 
 
-def _template(estimator: Any, scoring: Any) -> Any:
+def _template(estimator: BaseAGBM, scoring: Scoring) -> BaseAGBM:
     """A copy of the estimator with its parameters, without copies of these: a clone of an init model is not fitted."""
     if not isinstance(estimator, BaseAGBM):
         raise TypeError(
@@ -175,7 +188,7 @@ def _template(estimator: Any, scoring: Any) -> Any:
             f"{type(estimator).__name__} is for Dask; agbm.cv works on one machine, with AGBMClassifier or "
             "AGBMRegressor."
         )
-    template: Any = type(estimator)(**estimator.get_params(deep=False))
+    template = type(estimator)(**estimator.get_params(deep=False))
     template.warm_start = False
     template.scoring = template.scoring if scoring is None else scoring
     template._validate_params()
@@ -191,7 +204,7 @@ def _template(estimator: Any, scoring: Any) -> Any:
     return template
 
 
-def _check_table(X: Any, y: Any, sample_weight: Any) -> None:
+def _check_table(X: Table, y: Targets, sample_weight: Values | None) -> None:
     if hasattr(X, "__dask_graph__") or blocks_of(X, y, sample_weight, None) is not None:
         raise TypeError(
             f"X must be a table in memory, such as an array or a data frame; got {type(X).__name__}. For data in "

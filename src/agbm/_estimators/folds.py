@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from .._base.sums import Array
 from .._base.weights import Weights
+from .._core.learners import Fitter
 from .._core.objective import start_residual
 from .._data.blocks import dense, naming
 from .._data.reader import TableReader
@@ -112,7 +113,7 @@ def _fold(request: Request, table: _Table, train: NDArray[np.intp], test: NDArra
         learner = learner_of(request, plan, table.reader, labels, objective, seed)
         residual = start_residual(objective)
         if isinstance(learner, TreeLearner) and table.bins is not None:
-            fitter: Any = table.bins.bind(learner, rows.X, n_train, objective.train_weights, residual)
+            fitter: Fitter[Any] = table.bins.bind(learner, rows.X, n_train, objective.train_weights, residual)
         else:
             fitter = learner.bind(table.X[rows.X], n_train, objective.train_weights, residual)
         return Member(f0, objective, learner, fitter, seed, None)
@@ -121,7 +122,7 @@ def _fold(request: Request, table: _Table, train: NDArray[np.intp], test: NDArra
     return Run(plan, table.reader, labels, members, rows.watched)
 
 
-def _checked_split(number: int, n_rows: int, train: Any, test: Any) -> Split:
+def _checked_split(number: int, n_rows: int, train: ArrayLike, test: ArrayLike) -> Split:
     """The training and test rows of a fold, which may be given as masks."""
     found = []
     for name, given in (("training", train), ("test", test)):

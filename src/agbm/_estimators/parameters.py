@@ -1,16 +1,27 @@
-"""The allowed values of the parameters of the estimators."""
+"""Types and allowed values of the parameters of the estimators."""
 
 from __future__ import annotations
 
 import numbers
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
+from .._base.types import SparseMatrix, Table, Values
 from .._core.methods import METHODS, Method
+from .._data.batches import Batches
 from .._losses import LOSS_METHODS
 from .._model.settings import DeviceName, MultiStrategy
 from .._storage.ensemble import MAX_MEMBERS
+
+if TYPE_CHECKING:
+    from pyarrow.dataset import Dataset
+
+FitTable: TypeAlias = "Table | Batches | Dataset"
+"""X as users pass it to fit: a table, or rows that do not fit into memory."""
+
+Targets: TypeAlias = "Values | SparseMatrix"
+"""y as users pass it to a classifier: classes, or a matrix of labels, which may be sparse."""
 
 # The losses by name, for type checkers. Names end in any number where these do; for other numbers than the common ones,
 # type checkers accept the objects of agbm.losses.

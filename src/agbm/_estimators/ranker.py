@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Never, Self, cast
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from .._base.sums import Array
+from .._base.types import Table, Values
 from .._base.weights import check_sample_weight
 from .._core.methods import Method
 from .._core.training import Watcher
@@ -16,7 +17,7 @@ from .._data.rows import Given
 from .._labels.base import Result
 from .._labels.queries import Asked, with_queries
 from .._labels.relevances import RANKER, Relevances
-from .._life.update import Wanted
+from .._lifecycle.update import Wanted
 from .._losses import Loss
 from .._losses.metrics import RankingMetric
 from .._migration.foreign import refuse_arguments
@@ -33,7 +34,7 @@ from .._model.settings import (
     Start,
 )
 from .base import ESTIMATORS, BaseAGBM
-from .parameters import CONSTRAINTS, RankingLoss
+from .parameters import CONSTRAINTS, FitTable, RankingLoss, Targets
 
 SCORE = RankingMetric("ndcg", 10)
 
@@ -79,7 +80,8 @@ class AGBMRanker(BaseAGBM):
         have the unit of 1 / y, the value is multiplied by the mean hessian at the initial function, so that it is a
         number of rows as well. "auto": 3 if it is added to the number of rows; otherwise 7 times the mean hessian at
         the initial function, as if each leaf had 7 more rows. For classification losses: 7, reduced in proportion if
-        the mean hessian is below 0.05. For a quantile q, 7 is multiplied by 4 q (1 - q).
+        the mean hessian is below 0.05. For a quantile q, 7 is multiplied by 4 q (1 - q). For spreads of distributions
+        and for times, 7 is replaced: 60 for spreads, 30 for the first score of a time and 400 for its others.
     min_split_gain : float, default=0.0
         A split is made only if its gain exceeds this value. The gain is
         G_L^2 / (n_L + l2) + G_R^2 / (n_R + l2) - G^2 / (n + l2), where G are sums of residuals.
@@ -234,11 +236,25 @@ class AGBMRanker(BaseAGBM):
         self._set_parameters(locals())
 
     def fit(
-        self, X: Any, y: Any = None, sample_weight: Any = None, X_val: Any = None, y_val: Any = None,
-        sample_weight_val: Any = None, *, group: Any = None, qid: Any = None, position: Any = None,
-        group_val: Any = None, qid_val: Any = None, position_val: Any = None, offset: Any = None,
-        offset_val: Any = None, watch: Mapping[str, Any] | None = None, **unknown: Any,
-    ) -> Self:  # fmt: skip
+        self,
+        X: FitTable,
+        y: Values | None = None,
+        sample_weight: Values | None = None,
+        X_val: FitTable | None = None,
+        y_val: Values | None = None,
+        sample_weight_val: Values | None = None,
+        *,
+        group: Values | None = None,
+        qid: Values | None = None,
+        position: Values | None = None,
+        group_val: Values | None = None,
+        qid_val: Values | None = None,
+        position_val: Values | None = None,
+        offset: Values | None = None,
+        offset_val: Values | None = None,
+        watch: Mapping[str, Any] | None = None,
+        **unknown: Never,
+    ) -> Self:
         """Fit to documents X of shape (rows, features) and their relevances y, numbers of at least 0.
 
         The query of each row is given by qid, one value of any type per row, in any order; or by group, the numbers of
@@ -258,11 +274,26 @@ class AGBMRanker(BaseAGBM):
         return self._fit(given, with_queries(validation, asked_val, "_val"), watch)
 
     def update(
-        self, X: Any, y: Any = None, sample_weight: Any = None, X_val: Any = None, y_val: Any = None,
-        sample_weight_val: Any = None, *, mode: str, max_iter: int | str | None = None,
-        old_weight: float | None = None, offset: Any = None, offset_val: Any = None, group: Any = None,
-        qid: Any = None, position: Any = None, group_val: Any = None, qid_val: Any = None, position_val: Any = None,
-    ) -> Self:  # fmt: skip
+        self,
+        X: FitTable,
+        y: Targets | None = None,
+        sample_weight: Values | None = None,
+        X_val: FitTable | None = None,
+        y_val: Targets | None = None,
+        sample_weight_val: Values | None = None,
+        *,
+        mode: str,
+        max_iter: int | str | None = None,
+        old_weight: float | None = None,
+        offset: Values | None = None,
+        offset_val: Values | None = None,
+        group: Values | None = None,
+        qid: Values | None = None,
+        position: Values | None = None,
+        group_val: Values | None = None,
+        qid_val: Values | None = None,
+        position_val: Values | None = None,
+    ) -> Self:
         """Change the fitted model with new rows; see AGBMRegressor.update. Queries are passed as to fit."""
         check_is_fitted(self)
         given = with_queries(Given(X, y, sample_weight, offset), Asked(group, qid, position))
@@ -270,7 +301,7 @@ class AGBMRanker(BaseAGBM):
         asked_val = Asked(group_val, qid_val, position_val)
         return self._update(given, with_queries(validation, asked_val, "_val"), Wanted(mode, max_iter, old_weight))
 
-    def predict(self, X: Any, offset: Any = None) -> Array:
+    def predict(self, X: Table, offset: Values | None = None) -> Array:
         """Scores: the documents of a query are ranked by falling score. offset is added to them.
 
         Only scores of documents of the same query can be compared.
@@ -281,11 +312,19 @@ class AGBMRanker(BaseAGBM):
         """Return a function equivalent to predict for numeric arrays; it is faster, since it skips most checks."""
         return self._predictor(Result.PREDICTIONS)
 
-    def staged_predict(self, X: Any, offset: Any = None) -> Iterator[Array]:
+    def staged_predict(self, X: Table, offset: Values | None = None) -> Iterator[Array]:
         """Scores after each iteration, up to best_iteration_."""
         return self._staged(X, offset, lambda loss, raw: self._labels.predictions(loss, raw))
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None, *, group: Any = None, qid: Any = None) -> float:
+    def score(
+        self,
+        X: Table,
+        y: Values,
+        sample_weight: Values | None = None,
+        *,
+        group: Values | None = None,
+        qid: Values | None = None,
+    ) -> float:
         """The mean NDCG of the first 10 positions, over queries with relevant documents.
 
         Gains are 2^relevance - 1, and ties of scores are averaged over their orders. y, group, qid and sample_weight

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Never, Self, cast
 
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from .._base import threads
 from .._base.sums import Array
+from .._base.types import Table, Values
 from .._base.weights import refuse_dates
 from .._core.methods import Method
 from .._core.training import Watcher
@@ -32,7 +33,7 @@ from .._model.settings import (
     Start,
 )
 from .base import ESTIMATORS, BaseAGBM
-from .parameters import CONSTRAINTS, RegressionLoss
+from .parameters import CONSTRAINTS, FitTable, RegressionLoss
 
 
 class AGBMRegressor(RegressorMixin, BaseAGBM):  # type: ignore[misc]
@@ -83,7 +84,8 @@ class AGBMRegressor(RegressorMixin, BaseAGBM):  # type: ignore[misc]
         have the unit of 1 / y, the value is multiplied by the mean hessian at the initial function, so that it is a
         number of rows as well. "auto": 3 if it is added to the number of rows; otherwise 7 times the mean hessian at
         the initial function, as if each leaf had 7 more rows. For classification losses: 7, reduced in proportion if
-        the mean hessian is below 0.05. For a quantile q, 7 is multiplied by 4 q (1 - q).
+        the mean hessian is below 0.05. For a quantile q, 7 is multiplied by 4 q (1 - q). For spreads of distributions
+        and for times, 7 is replaced: 60 for spreads, 30 for the first score of a time and 400 for its others.
     min_split_gain : float, default=0.0
         A split is made only if its gain exceeds this value. The gain is
         G_L^2 / (n_L + l2) + G_R^2 / (n_R + l2) - G^2 / (n + l2), where G are sums of residuals.
@@ -235,10 +237,19 @@ class AGBMRegressor(RegressorMixin, BaseAGBM):  # type: ignore[misc]
         self._set_parameters(locals())
 
     def fit(
-        self, X: Any, y: Any = None, sample_weight: Any = None, X_val: Any = None, y_val: Any = None,
-        sample_weight_val: Any = None, *, offset: Any = None, offset_val: Any = None,
-        watch: Mapping[str, Any] | None = None, **unknown: Any,
-    ) -> Self:  # fmt: skip
+        self,
+        X: FitTable,
+        y: Values | None = None,
+        sample_weight: Values | None = None,
+        X_val: FitTable | None = None,
+        y_val: Values | None = None,
+        sample_weight_val: Values | None = None,
+        *,
+        offset: Values | None = None,
+        offset_val: Values | None = None,
+        watch: Mapping[str, Any] | None = None,
+        **unknown: Never,
+    ) -> Self:
         """Fit to X of shape (rows, features) and y of shape (rows) or (rows, outputs); NaN in X is a missing value.
 
         Infinite values in X are the largest and the smallest number. Text in y raises an error, even if it shows
@@ -255,11 +266,11 @@ class AGBMRegressor(RegressorMixin, BaseAGBM):  # type: ignore[misc]
         validation = Given(X_val, y_val, sample_weight_val, offset_val)
         return self._fit(Given(X, y, sample_weight, offset), validation, watch)
 
-    def predict(self, X: Any, offset: Any = None) -> Array:
+    def predict(self, X: Table, offset: Values | None = None) -> Array:
         """Predicted values. offset is added to the raw scores; None: 0, as for an exposure of 1."""
         return cast(Array, self._results(X, offset, Result.PREDICTIONS))
 
-    def predict_dist(self, X: Any, offset: Any = None) -> Any:
+    def predict_dist(self, X: Table, offset: Values | None = None) -> Any:
         """The distribution of the label of each row, for loss="poisson" and losses of kind "distribution:...".
 
         The result has the methods of a frozen distribution of scipy.stats, with one distribution per row: mean, std,
@@ -269,7 +280,7 @@ class AGBMRegressor(RegressorMixin, BaseAGBM):  # type: ignore[misc]
         raw = self._raw_predict(X, offset)
         return frozen_distribution(self.model_.loss, raw)
 
-    def predict_interval(self, X: Any, coverage: float = 0.9, offset: Any = None) -> Array:
+    def predict_interval(self, X: Table, coverage: float = 0.9, offset: Values | None = None) -> Array:
         """Intervals that contain the labels of a share `coverage` of new rows: lower and upper bounds, (rows, 2).
 
         Of shape (rows, outputs, 2) for several outputs; the coverage holds for each output. Works after a fit that has
@@ -286,7 +297,7 @@ class AGBMRegressor(RegressorMixin, BaseAGBM):  # type: ignore[misc]
         """
         return self._predictor(Result.PREDICTIONS)
 
-    def staged_predict(self, X: Any, offset: Any = None) -> Iterator[Array]:
+    def staged_predict(self, X: Table, offset: Values | None = None) -> Iterator[Array]:
         """Predicted values after each iteration, up to best_iteration_."""
         return self._staged(X, offset, lambda loss, raw: self._labels.predictions(loss, raw))
 
@@ -294,7 +305,7 @@ class AGBMRegressor(RegressorMixin, BaseAGBM):  # type: ignore[misc]
     def _labels(self) -> Numbers:
         return cast(Numbers, self.model_.labels)
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: Table, y: Values, sample_weight: Values | None = None) -> float:
         """The coefficient of determination R^2; for a list of quantiles, the mean D^2 of the pinball loss.
 
         D^2 is the share of the loss that is explained, compared with the same quantile of y for all rows; see

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from numbers import Real
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Never, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .._base import threads
 from .._base.sums import Array
+from .._base.types import Table, Values
 from .._base.weights import check_sample_weight, refuse_dates
 from .._core.methods import Method
 from .._core.training import Watcher
@@ -35,7 +36,7 @@ from .._model.settings import (
 )
 from .._model.survival_functions import StepFunction, cumulative_hazards, quantiles
 from .base import ESTIMATORS, BaseAGBM, of_model
-from .parameters import CONSTRAINTS, SurvivalLoss
+from .parameters import CONSTRAINTS, FitTable, SurvivalLoss
 
 _LOSSES = (
     '"auto", "cox", "cox:breslow", "cox:efron", "aft:normal", "aft:logistic", "aft:extreme", "piecewise_exponential"'
@@ -90,7 +91,8 @@ class AGBMSurvival(BaseAGBM):
         have the unit of 1 / y, the value is multiplied by the mean hessian at the initial function, so that it is a
         number of rows as well. "auto": 3 if it is added to the number of rows; otherwise 7 times the mean hessian at
         the initial function, as if each leaf had 7 more rows. For classification losses: 7, reduced in proportion if
-        the mean hessian is below 0.05. For a quantile q, 7 is multiplied by 4 q (1 - q).
+        the mean hessian is below 0.05. For a quantile q, 7 is multiplied by 4 q (1 - q). For spreads of distributions
+        and for times, 7 is replaced: 60 for spreads, 30 for the first score of a time and 400 for its others.
     min_split_gain : float, default=0.0
         A split is made only if its gain exceeds this value. The gain is
         G_L^2 / (n_L + l2) + G_R^2 / (n_R + l2) - G^2 / (n + l2), where G are sums of residuals.
@@ -250,10 +252,19 @@ class AGBMSurvival(BaseAGBM):
         self._set_parameters(locals())
 
     def fit(
-        self, X: Any, y: Any = None, sample_weight: Any = None, X_val: Any = None, y_val: Any = None,
-        sample_weight_val: Any = None, *, offset: Any = None, offset_val: Any = None,
-        watch: Mapping[str, Any] | None = None, **unknown: Any,
-    ) -> Self:  # fmt: skip
+        self,
+        X: FitTable,
+        y: Values | None = None,
+        sample_weight: Values | None = None,
+        X_val: FitTable | None = None,
+        y_val: Values | None = None,
+        sample_weight_val: Values | None = None,
+        *,
+        offset: Values | None = None,
+        offset_val: Values | None = None,
+        watch: Mapping[str, Any] | None = None,
+        **unknown: Never,
+    ) -> Self:
         """Fit to X of shape (rows, features) and times y; NaN in X is a missing value.
 
         y is a structured array of scikit-survival (a field of booleans, whether there was an event, and one of times),
@@ -274,7 +285,7 @@ class AGBMSurvival(BaseAGBM):
     def _with_labels(self, given: Given, name: str = "y") -> Given:
         return given._replace(y=as_matrix(given.y, name))
 
-    def predict(self, X: Any, offset: Any = None) -> Array:
+    def predict(self, X: Table, offset: Values | None = None) -> Array:
         """The risk of each row: the higher, the earlier its event. offset is added to the raw scores.
 
         The logarithm of the hazard ratio for loss "cox", minus the predicted location of the logarithm of the time for
@@ -283,7 +294,7 @@ class AGBMSurvival(BaseAGBM):
         """
         return cast(Array, self._results(X, offset, Result.PREDICTIONS))
 
-    def predict_time(self, X: Any, quantile: float = 0.5, offset: Any = None) -> Array:
+    def predict_time(self, X: Table, quantile: float = 0.5, offset: Values | None = None) -> Array:
         """The time by which each row has had its event with probability `quantile`; by default, the median.
 
         With loss "cox", it is infinite for rows whose survival function does not fall that far before the last event.
@@ -294,7 +305,7 @@ class AGBMSurvival(BaseAGBM):
         return quantiles(self.model_, raw, float(quantile))
 
     def predict_survival_function(
-        self, X: Any, return_array: bool = False, times: Any = None, offset: Any = None
+        self, X: Table, return_array: bool = False, times: Values | None = None, offset: Values | None = None
     ) -> NDArray[Any]:
         """The survival function of each row: the probability that its event is after a time.
 
@@ -307,7 +318,7 @@ class AGBMSurvival(BaseAGBM):
         return survival if return_array or times is not None else _steps(at, survival, before=1.0)
 
     def predict_cumulative_hazard_function(
-        self, X: Any, return_array: bool = False, times: Any = None, offset: Any = None
+        self, X: Table, return_array: bool = False, times: Values | None = None, offset: Values | None = None
     ) -> NDArray[Any]:
         """The cumulative hazard function of each row, minus the logarithm of its survival function.
 
@@ -316,7 +327,7 @@ class AGBMSurvival(BaseAGBM):
         hazards, at = self._hazards(X, times, offset, "predict_cumulative_hazard_function")
         return hazards if return_array or times is not None else _steps(at, hazards, before=0.0)
 
-    def _hazards(self, X: Any, times: Any, offset: Any, name: str) -> tuple[Array, Array]:
+    def _hazards(self, X: Table, times: Values | None, offset: Values | None, name: str) -> tuple[Array, Array]:
         """The cumulative hazards (row, time), and the times."""
         raw = self._raw_predict(X, offset)
         at = self._labels.times if times is None else _checked_times(times)
@@ -326,11 +337,11 @@ class AGBMSurvival(BaseAGBM):
         """Return a function equivalent to predict for numeric arrays; it is faster, since it skips most checks."""
         return self._predictor(Result.PREDICTIONS)
 
-    def staged_predict(self, X: Any, offset: Any = None) -> Iterator[Array]:
+    def staged_predict(self, X: Table, offset: Values | None = None) -> Iterator[Array]:
         """The risk after each iteration, up to best_iteration_."""
         return self._staged(X, offset, lambda loss, raw: self._labels.predictions(cast(Any, loss), raw))
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: Table, y: Values, sample_weight: Values | None = None) -> float:
         """Harrell's concordance of risks and times; 0.5 if risks say nothing, 1 if they are in the order of the times.
 
         It is the share of concordant pairs among the pairs of rows of which it is certain which event is first.
@@ -367,7 +378,7 @@ def _steps(times: Array, values: Array, before: float) -> NDArray[Any]:
     return functions
 
 
-def _checked_times(times: Any) -> Array:
+def _checked_times(times: Values) -> Array:
     refuse_dates(times, "times")
     given = np.atleast_1d(np.asarray(times))
     numbers = given.dtype.kind in "iuf"

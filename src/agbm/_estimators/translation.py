@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, Protocol
 
 from .._migration import LIBRARIES
 from .._migration.library import CLASSIFICATION, MAX_BINS, REGRESSION, Library, Setting
@@ -16,7 +16,16 @@ from .regressor import AGBMRegressor
 _PLAIN = {"method": "gbm", "method__second_order": True, "max_iter": 100, "learning_rate": 0.1, "early_stopping": False}
 
 
-def from_params(library: str, params: Any, *, task: str | None = None) -> AGBMClassifier | AGBMRegressor:
+class HasParameters(Protocol):
+    """An estimator with the interface of scikit-learn."""
+
+    def get_params(self) -> dict[str, Any]:
+        """The parameters by name."""
+
+
+def from_params(
+    library: str, params: Mapping[str, Any] | HasParameters, *, task: str | None = None
+) -> AGBMClassifier | AGBMRegressor:
     """Create an unfitted estimator with the settings of another library.
 
     The estimator does plain boosting (method="gbm"), in which the learning rate means the same as in the other
@@ -75,7 +84,7 @@ def from_params(library: str, params: Any, *, task: str | None = None) -> AGBMCl
     return (AGBMClassifier if kind == CLASSIFICATION else AGBMRegressor)().set_params(**ours)
 
 
-def _task_of(theirs: Library, estimator: Any, task: str | None) -> str | None:
+def _task_of(theirs: Library, estimator: object, task: str | None) -> str | None:
     """The task of another library's estimator, from the names of its classes: the library is not imported."""
     if isinstance(estimator, type) or not hasattr(estimator, "get_params"):
         raise TypeError(f"params={estimator!r} must be a dict or an instance of an estimator of {theirs.name}.")
@@ -200,7 +209,7 @@ def _without_counterpart(theirs: Library, params: Mapping[str, Any]) -> dict[str
     return lost
 
 
-def _would_matter(value: Any, harmless: tuple[Any, ...]) -> bool:
+def _would_matter(value: object, harmless: tuple[Any, ...]) -> bool:
     if isinstance(value, (str, bool, int, float)):
         return bool(value) and value not in harmless
     return value is not None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from .._base.sums import exact_mean
 from .._core.methods import Method
@@ -26,9 +25,9 @@ ITERATIONS = 1_000
 ITERATIONS_TO_THE_END = 100
 
 # max_leaf_nodes="auto": such that leaves have this many training rows on average, within bounds. The squared error
-# exceeds the upper bound where there are more rows: its targets say more per row than classes and counts do. The
-# spread of a distribution needs more rows per leaf than its mean. Cox's loss has a smaller lower bound: censored rows
-# say little, so that the leaves of small tables have few events.
+# exceeds the upper bound where there are more rows: its targets carry more information per row than classes and
+# counts. The spread of a distribution needs more rows per leaf than its mean. Cox's loss has a smaller lower bound:
+# censored rows carry little information, so that the leaves of small tables have few events.
 ROWS_PER_LEAF = 128
 MAX_LEAF_NODES = 8, 31
 FEWEST_LEAF_NODES_OF_COX = 4
@@ -43,10 +42,11 @@ MIN_SAMPLES_LEAF_OF_DISTRIBUTIONS = 5, 20
 
 # l2_regularization="auto": L2_OF_COUNTS if leaves count rows. Otherwise L2_ROWS times the mean hessian, as if each leaf
 # had this many more rows with residual zero, which does not depend on the unit of y; L2_ROWS_OF_SPREAD for the spread
-# or shape of a distribution, which a few rows say less about than about its mean. Rows without an event say little
-# about times: L2_ROWS_OF_TIMES for their location or common hazard, L2_ROWS_OF_TIME_SHAPES for their spread or the
-# hazards of single intervals. The hessians of classification losses have no unit and are the variance of the gradient,
-# so L2_OF_CLASSES acts as a prior on leaf values. It is reduced in proportion if the mean hessian is below L2_HESSIAN.
+# or shape of a distribution, which a few rows determine less well than its mean. Rows without an event carry little
+# information about times: L2_ROWS_OF_TIMES for their location or common hazard, L2_ROWS_OF_TIME_SHAPES for their spread
+# or the hazards of single intervals. The hessians of classification losses have no unit and are the variance of the
+# gradient, so L2_OF_CLASSES acts as a prior on leaf values. It is reduced in proportion if the mean hessian is below
+# L2_HESSIAN.
 L2_OF_COUNTS = 3.0
 L2_ROWS = 7.0
 L2_ROWS_OF_SPREAD = 60.0
@@ -61,7 +61,7 @@ L2_HESSIAN = 0.05
 # factor of L2_ROWS and of the share of the features that a node may not be split on.
 
 
-def _noise(loss: Any) -> float:
+def _noise(loss: object) -> float:
     """The variance of the gradient of a quantile relative to the median; the mean for a list, 1 for other losses."""
     levels = traits_of(loss).quantiles or (0.5,)
     return math.fsum(_variance(level) for level in levels) / len(levels)
@@ -71,7 +71,7 @@ def _variance(level: float) -> float:
     return 4.0 * level * (1.0 - level)
 
 
-def _scores_of_a_label(loss: Any) -> bool:
+def _scores_of_a_label(loss: object) -> bool:
     """Whether the loss has several scores for each label: quantiles, or the parameters of a distribution."""
     return traits_of(loss).several
 
@@ -125,7 +125,7 @@ def max_leaf_nodes(given: int | str | None, n_rows: int, loss: Loss, max_depth: 
 def vector_leaves(given: str, loss: Loss, constraints_differ: bool) -> bool:
     """Whether all outputs share each tree; "auto" does so if they are scores of one label, which change together.
 
-    Trees of their own are needed if the monotonic constraints of the outputs differ.
+    Separate trees are needed if the monotonic constraints of the outputs differ.
     """
     if given == "auto":
         return _scores_of_a_label(loss) and not constraints_differ
@@ -148,7 +148,7 @@ def min_samples_leaf(given: int | str, n_rows: int, loss: Loss) -> int:
     return round(min(min(max(n_rows // leaves, fewest), most) / (root * math.sqrt(root)), max(n_rows, 1)))
 
 
-def _rows_of_scores(loss: Any) -> list[float]:
+def _rows_of_scores(loss: object) -> list[float]:
     """L2_ROWS for each score of a label, more for those of spreads and shapes; the first score of times is neither."""
     traits = traits_of(loss)
     if traits.l2 == "times":
@@ -161,7 +161,7 @@ def _rows_of_scores(loss: Any) -> list[float]:
 def l2_regularization(given: float | str, objective: LocalObjective) -> float | list[float]:
     """The value that leaves add to their sums of hessians, or to their numbers of rows; one per score if these differ.
 
-    The scores of a label differ in their units, and so do their hessians: a number of rows is then meant.
+    The scores of a label differ in their units, and so do their hessians: a given number is then a number of rows.
     """
     number = None if isinstance(given, str) else given
     has_units = bool(objective.quantiles) or _scores_of_a_label(objective.loss)

@@ -19,7 +19,7 @@ def baseline_of_fit(run: Run, functions: Sequence[Array]) -> Array | None:
 
     `functions` are those of the members on all of their rows, which may be the rows of an update. Scores of rows that
     the model was trained on are too far apart, so the rows that the members have held out are used, all together; the
-    given validation rows if there are any; the training rows only if there are no others with an event.
+    given validation rows if there are any; the training rows only if no other row has an event.
     """
     if not traits_of(run.plan.loss).has_baseline:
         return None

@@ -49,7 +49,7 @@ def watched_rows(watch: Any) -> dict[str, Given]:
     return rows
 
 
-def check_scores(scoring: Any, watched: Collection[str], in_this_process: bool) -> None:
+def check_scores(scoring: object, watched: Collection[str], in_this_process: bool) -> None:
     """Raise ValueError for scores that cannot be computed if X is not a table."""
     if watched:
         raise ValueError(f"watch={list(watched)} needs X as a table, not as batches or on a cluster; use X_val.")

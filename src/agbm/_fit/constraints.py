@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import _check_monotonic_cst
 
+from .._base.types import AnyArray
 from .._data.tables import position_of
 from .._labels.base import Labels
 
 
-def monotone_outputs(given: Any, columns: Any, labels: Labels) -> NDArray[np.int8]:
+def monotone_outputs(given: object, columns: Any, labels: Labels) -> NDArray[np.int8]:
     """The monotonic constraints (output, column), from the parameter `monotonic_cst`.
 
     `columns` has n_features_in_ and, if the columns have names, feature_names_in_.
@@ -42,7 +43,7 @@ def monotone_outputs(given: Any, columns: Any, labels: Labels) -> NDArray[np.int
     return monotone
 
 
-def interaction_groups(given: Any, names: NDArray[Any] | None, n_features: int) -> list[list[int]]:
+def interaction_groups(given: Any, names: AnyArray | None, n_features: int) -> list[list[int]]:
     """Groups of columns that may occur on the same path, from the parameter `interaction_cst`."""
     if given is None:
         return []

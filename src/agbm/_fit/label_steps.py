@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import _check_y
 
+from .._base.collectives import combined, count
 from .._base.sums import Array, ExactSum, weight_step, whole_weights
-from .._base.together import combined, count
 from .._base.weights import Weights, check_sample_weight
 from .._core.objective import start_residual
 from .._data.blocks import Gathered, RowsHere, dense, naming
@@ -29,11 +29,11 @@ from .run import Plan
 
 
 class LabelFacts(NamedTuple):
-    """What a process has found out about its labels and weights; all but the last is the same in every process."""
+    """What a process has learned from its labels and weights; all but the last is the same in every process."""
 
     kind: type[Labels]
     learned: Loss | None
-    """See Request."""
+    """The loss with what it learned from the labels; None if it learns nothing."""
     labels: Labels
     units: Units
     no_weights: Weights | None
@@ -47,14 +47,14 @@ class LabelFacts(NamedTuple):
 class Begun(NamedTuple):
     """What is known about all rows of a member before the first iteration."""
 
-    start: Any
+    start: object
     """The start function: constants, or a model."""
     l2: float | list[float]
     train_weight: ExactSum
     validation_weight: ExactSum
     quantiles: tuple[float, ...]
     weight_step: float | None
-    """See whole_weights; None if training rows have no weights."""
+    """The unit of integer weights, as for `whole_weights`; None if training rows have no weights."""
     counts_rows: bool
     newton: bool
     """Whether learners make Newton steps with hessians that vary."""
@@ -106,7 +106,7 @@ def begin(
 
 
 def numbered(here: RowsHere, first: int) -> tuple[RowsHere, None]:
-    """A step: know the number of the first row."""
+    """A step: set the number of the first row."""
     return replace(here, first=first), None
 
 

@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._base import threads
+from .._base.collectives import combined, count
 from .._base.identity import fingerprints
 from .._base.sums import Array
-from .._base.together import combined, count
+from .._base.types import AnyArray
 from .._base.weights import Weights
 from .._core.ensemble import Ensemble
 from .._core.learners import Learner, RegressorLearner
@@ -40,7 +41,7 @@ from .run import Plan
 
 @dataclass(frozen=True, eq=False)
 class Request:
-    """What a fit is asked for, besides rows."""
+    """Everything that specifies a fit, besides rows."""
 
     settings: Settings
     kind: type[Labels]
@@ -48,15 +49,15 @@ class Request:
     earlier: FittedModel | None = None
     """The model to continue from, with warm_start."""
     updated: FittedModel | None = None
-    """A model whose columns, categories and classes stay, and nothing else."""
+    """A model whose columns, categories and classes are kept, and nothing else."""
     seed: int | None = None
-    """That of a run to repeat, instead of one that random_state gives."""
+    """The seed of a run to repeat, instead of one from random_state."""
     alone: bool = True
     """Whether the rows of an update are not combined with those of the fit."""
     in_this_process: bool = True
     """Whether kernels run in this process, on its threads."""
     learned: Loss | None = None
-    """The loss with what it has learned from the labels, if there is something to learn."""
+    """The loss with what it has learned from the labels; None if it learns nothing."""
 
     @property
     def known(self) -> FittedModel | None:
@@ -79,7 +80,7 @@ class Request:
         return replace(self, kind=kind)
 
     def for_other_processes(self) -> Request:
-        """The request without callbacks and seed, which other processes neither need nor can always have."""
+        """The request without callbacks and seed, which other processes do not need and cannot always unpickle."""
         return replace(self, settings=replace(self.settings, callbacks=None, scored=None), seed=None)
 
 
@@ -87,16 +88,16 @@ class Weighed(NamedTuple):
     """Rows with positive weight."""
 
     request: Request
-    """With what the loss has learned from the labels."""
+    """The request, with what the loss has learned from the labels."""
     kept: Any
-    """Which of the given rows these are: a slice or positions."""
+    """The positions of these rows among the given ones, or a slice."""
     weights: Weights | None
-    """Times those of their classes."""
+    """Sample weights times class weights."""
     labels: Labels
     encoded: Array
 
 
-def weigh_rows(request: Request, y: NDArray[Any], sample_weight: NDArray[Any] | None) -> Weighed:
+def weigh_rows(request: Request, y: AnyArray, sample_weight: AnyArray | None) -> Weighed:
     """The rows with positive weight, and their encoded labels.
 
     Rows of weight zero must not affect anything: neither bins nor classes nor a validation split.
@@ -141,7 +142,7 @@ def make_plan(
     request: Request, reader: TableReader, labels: Labels, loss: Loss, units: Units, has_validation: bool,
     identity: Callable[[dict[str, str]], str],
 ) -> Plan:  # fmt: skip
-    """The plan for so many rows; `identity` combines the fingerprints of parameters with those of rows."""
+    """The plan for this number of rows; `identity` combines the fingerprints of parameters with those of rows."""
     settings, method = request.settings, request.settings.method
     n_members = auto.n_members(settings.n_members, method)
     stops_early = auto.early_stopping(settings.early_stopping, *units, has_validation, n_members)
@@ -164,7 +165,7 @@ def make_plan(
 
 
 def _needs_no_held_out_rows(request: Request, loss: Loss) -> bool:
-    """Whether nothing but the number of iterations is found from held-out rows."""
+    """Whether held-out rows only determine the number of iterations."""
     return (
         not request.settings.method.temperature_scaling and spread_of(loss) is None and not traits_of(loss).has_baseline
     )
@@ -252,7 +253,7 @@ def objective_of(
     rows.y.setflags(write=False)  # a user-defined loss must not change it
     for of_output in [rows.y] if labels.one_for_all_outputs else rows.y:
         for checked in (of_output[..., : rows.n_given], of_output):  # without those of X_val, then all labels
-            if checked.shape[-1] or is_built_in(plan.loss):  # a user-defined check need not expect no rows
+            if checked.shape[-1] or is_built_in(plan.loss):  # a user-defined check may not support empty arrays
                 plan.loss.check(checked)
     start: Any = deepcopy(request.settings.init)  # a copy: the user may change the model later
     scores = rows.start
@@ -360,7 +361,7 @@ def _learns(loss: object) -> bool:
     return traits_of(loss).learns_from_labels
 
 
-def _with_threads(loss: Any, n_threads: int) -> Loss:
+def _with_threads(loss: Loss, n_threads: int) -> Loss:
     return cast(Loss, loss.with_threads(n_threads) if isinstance(loss, BuiltInLoss) else loss)
 
 
@@ -423,7 +424,7 @@ class Units(NamedTuple):
 
     @classmethod
     def of(cls, labels: Labels, y: Array) -> Units:
-        """Those of rows with labels y; where processes share the rows, each has whole groups."""
+        """The units of rows with labels y; where processes share the rows, each has whole groups."""
         groups = labels.groups(y)
         if groups is None:
             return cls(count(y.shape[-1]), False)

@@ -11,14 +11,14 @@ from .planning import Request
 from .prepare_blocks import prepared_blocks, validation_blocks
 from .prepare_table import prepared_table
 from .run import Run
-from .sources import LocalRows, RowSource
+from .sources import LocalSource, RowSource
 
 
 def prepare(
     request: Request, source: RowSource | None, given: Given, validation: Given | None, watched: Mapping[str, Given]
 ) -> Run:
     """A run on rows of any supported type; `source` is where they are, None for this machine."""
-    source = LocalRows() if source is None else source
+    source = LocalSource() if source is None else source
     request = replace(request, in_this_process=source.in_this_process)
     blocks = source.blocks_of(*given)
     if blocks is None:

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .._base.identity import identity_of
+from .._base.types import AnyArray
 from .._data.blocks import (
     BlockReader,
     Blocks,
@@ -144,7 +144,7 @@ def _reader_of(request: Request, given: Gathered) -> TableReader:
 
 
 def _deriving(request: Request, reader: TableReader, given: Gathered, labelled: Labelled) -> TableReader:
-    """The reader, for columns that are no numbers as well."""
+    """The reader, including columns that are not numeric."""
     named = named_mask(given.head, request.settings.categorical_features)
     looks = labelled.over(look_at_columns, sample_weights_of)
     derivation = Derivation.of(looks, named)
@@ -185,7 +185,7 @@ def _look(request: Request, table: BlockTable, reader: TableReader, step: float)
     return table.look(request.settings.categorical_features, step, known, reader.derivation)
 
 
-def _digested(request: Request, labelled: Labelled, n_used: list[int], reader: TableReader) -> Iterator[NDArray[Any]]:
+def _digested(request: Request, labelled: Labelled, n_used: list[int], reader: TableReader) -> Iterator[AnyArray]:
     """The arrays by which a checkpoint recognises rows: a digest of labels, categories, and a sample.
 
     The sample does not contain categories. Instead, each row gets a random weight, and the sums of these weights

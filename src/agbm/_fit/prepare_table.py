@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .._base.identity import identity_of
 from .._base.sums import Array
+from .._base.types import AnyArray, Table, Values
 from .._base.weights import check_sample_weight
 from .._core.ring import RingPart
 from .._data.blocks import (
@@ -27,7 +27,7 @@ from .._data.tables import Categories, as_table, categorical_mask, column_names,
 from .._labels.base import Labels, StartScores
 from .planning import Request, Units, learner_of, loss_of, make_plan, objective_of, ring_of, weigh_rows
 from .run import Member, Run, make_members
-from .sources import LocalRows, RowSource
+from .sources import LocalSource, RowSource
 
 
 def prepared_table(
@@ -60,7 +60,7 @@ def prepared_table(
     ring = ring_of(request, plan, labels, rows.y[..., :n_given])
     parts = [RingPart(n_given)] * plan.n_members if ring is None else ring.parts
     on_ring = None if ring is None else replace(rows, X=None).on_ring(ring)
-    here = cast(LocalRows, source)  # the rows of others are in blocks
+    here = cast(LocalSource, source)  # the rows of others are in blocks
     table = here.table(rows.X, n_given, rows.weights, ring)
 
     def member(number: int) -> Member:
@@ -77,7 +77,9 @@ def prepared_table(
     return Run(plan, reader, labels, members, rows.watched, data)
 
 
-def check_table(request: Request, X: Any, y: Any, sample_weight: Any) -> tuple[TableReader, Any, NDArray[Any], Any]:
+def check_table(
+    request: Request, X: Table, y: Values, sample_weight: Values | None
+) -> tuple[TableReader, Any, AnyArray, Any]:
     """The reader of the table, and the checked X, y and weights."""
     y = dense(y)
     request.kind.check(y)
@@ -105,7 +107,7 @@ def check_table(request: Request, X: Any, y: Any, sample_weight: Any) -> tuple[T
 def _rows_of(
     name: str, given: Given, reader: TableReader, labels: Labels, start_scores: StartScores
 ) -> tuple[RowSet, Any, Array, Array | None]:
-    """The features, encoded labels and init scores of validation rows, or of others that are watched."""
+    """The features, encoded labels and init scores of validation rows, or of others that are only evaluated."""
     watched = name != VALIDATION
     with naming(f"watch[{name!r}]" if watched else "X_val"):
         numbers = reader.numbers(given.X)

@@ -24,7 +24,7 @@ _clock = time.monotonic
 
 
 def readable(value: float, digits: int = 4) -> str:
-    """Format a number for people: significant digits, but all digits before the decimal point, as in 30,383."""
+    """Format a number for display: significant digits, but all digits before the decimal point, as in 30,383."""
     if not 1_000 <= abs(value) < 1e15:
         return f"{value:.{digits}g}"
     decimals = max(0, digits - 1 - math.floor(math.log10(abs(value))))

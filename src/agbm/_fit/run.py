@@ -72,7 +72,7 @@ class Run(NamedTuple):
     labels: Labels
     members: Sequence[Member]
     watched: Sequence[RowSet]
-    """The last rows of each member, which are only watched."""
+    """The last rows of each member, which are only evaluated."""
     data: RowDigest | None = None
     """The digest of all rows but these; None for a cross-validation, or if it must not be known."""
 

@@ -1,4 +1,4 @@
-"""Scores during training: metrics of scikit-learn on the validation rows and on other rows that are watched."""
+"""Scores during training: metrics of scikit-learn on the validation rows and on other given rows."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from numbers import Real
 from typing import Any, NamedTuple, cast
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.exceptions import UndefinedMetricWarning
 
 from .._base.sums import Array
+from .._base.types import AnyArray, Table, Values
 from .._core.objective import LocalObjective
 from .._core.training import mean_of
 from .._labels.base import Labels
@@ -48,7 +48,7 @@ def scorers_of(settings: Settings) -> dict[str, Scorer]:
     return {name: _scorer(name, one, ranks(settings.scored)) for name, one in named.items()}
 
 
-def _name(scorer: Any) -> str:
+def _name(scorer: object) -> str:
     return scorer if isinstance(scorer, str) else getattr(scorer, "__name__", "score")
 
 
@@ -83,7 +83,7 @@ def _checked_scorer(given: Any) -> Scorer:
     return cast(Scorer, given)
 
 
-def _not_a_scorer(given: Any, why: str) -> str:
+def _not_a_scorer(given: object, why: str) -> str:
     return (
         f"scoring={given!r} must be a scorer(estimator, X, y) that returns a number, the larger the better; {why}. For "
         "a metric(y_true, y_pred), use sklearn.metrics.make_scorer(metric, greater_is_better=False), or True."
@@ -99,7 +99,7 @@ def _ranking_scorer(name: str) -> Scorer:
             "or of the first ones as in 'ndcg@5'."
         )
 
-    def score(estimator: Any, X: Any, y: NDArray[Any], sample_weight: Array | None = None) -> float:
+    def score(estimator: Any, X: Any, y: AnyArray, sample_weight: Array | None = None) -> float:
         return metric.mean(y[:, 0], y[:, 1], estimator.predict(X), sample_weight)
 
     return score
@@ -112,7 +112,7 @@ class _KnownScores(NamedTuple):
     loss: Loss
     raw: Array
 
-    def raw_predict(self, X: Any, n_threads: int, offset: Any = None, predict: Any = None) -> Array:
+    def raw_predict(self, X: Table, n_threads: int, offset: Values | None = None, predict: object = None) -> Array:
         """The scores (output, row) of the rows, which include their offsets."""
         return self.raw
 
@@ -124,7 +124,7 @@ class _Part(NamedTuple):
     from_end: int
     """How many rows of the member are left at the first of them; the same for all members that share these rows."""
     encoded: Array
-    y: NDArray[Any]
+    y: AnyArray
     weight: Array | None
 
     def of(self, f: Array) -> Array:
@@ -213,7 +213,7 @@ class Scores:
             }
 
 
-def _number(scorer: Scorer, score: Any) -> float:
+def _number(scorer: Scorer, score: object) -> float:
     if not isinstance(score, Real | np.ndarray):
         raise TypeError(_not_a_scorer(scorer, f"it returned {score!r}"))
     return float(score)

@@ -9,6 +9,7 @@ from typing import Any, Protocol, cast
 import numpy as np
 
 from .._base.sums import Array
+from .._base.types import Table, Values
 from .._base.weights import Weights
 from .._core.learners import Fitter, Learner
 from .._core.objective import LocalObjective, Objective, start_residual
@@ -40,11 +41,18 @@ class RowSource(Protocol):
     gives_digests: bool
     """Whether models have a digest of the rows, from which single rows may be guessed."""
 
-    def blocks_of(self, X: Any, y: Any, sample_weight: Any, offset: Any) -> tuple[Blocks, Any, Any, Any] | None:
+    def blocks_of(
+        self, X: Table, y: Values | None, sample_weight: Values | None, offset: Values | None
+    ) -> tuple[Blocks, Any, Any, Any] | None:
         """The blocks of X, and y, weights and offsets of all rows unless the blocks contain them; None for a table."""
 
     def labelled(
-        self, blocks: Blocks, y: Any, sample_weight: Any, offset: Any, name_of_y: str = "y"
+        self,
+        blocks: Blocks,
+        y: Values | None,
+        sample_weight: Values | None,
+        offset: Values | None,
+        name_of_y: str = "y",
     ) -> tuple[Gathered, Labelled]:
         """The blocks with labels, weights and offsets; the first result may have none of their rows."""
 
@@ -62,7 +70,7 @@ class BlockRows:
     plan: Plan
     begun: Begun
     digest: RowDigest | None
-    """Empty at first; None if another member has it, or nobody."""
+    """Empty at first; None if another member has it, or if there is none."""
     shared: SharedBlocks
     """What members on this machine share."""
 
@@ -139,28 +147,32 @@ class LocalTable:
         return self._X[part.turned(np.append(self._order, np.arange(self._n_given, self._X.shape[0])))]
 
 
-class LocalRows:
+class LocalSource:
     """Rows on this machine; see RowSource."""
 
     in_this_process = True
     gives_digests = True
 
-    def blocks_of(self, X: Any, y: Any, sample_weight: Any, offset: Any) -> tuple[Blocks, Any, Any, Any] | None:
-        """See RowSource."""
+    def blocks_of(
+        self, X: Table, y: Values | None, sample_weight: Values | None, offset: Values | None
+    ) -> tuple[Blocks, Any, Any, Any] | None:
         return blocks_of(X, y, sample_weight, offset)
 
     def labelled(
-        self, blocks: Blocks, y: Any, sample_weight: Any, offset: Any, name_of_y: str = "y"
+        self,
+        blocks: Blocks,
+        y: Values | None,
+        sample_weight: Values | None,
+        offset: Values | None,
+        name_of_y: str = "y",
     ) -> tuple[Gathered, Labelled]:
-        """See RowSource."""
         given = gather(cast(LocalBlocks, blocks), y, sample_weight, offset, name_of_y)
         return given, LocalLabelled(blocks, given, given.n_rows)
 
     def bind(self, rows: BlockRows, learner: TreeLearner) -> tuple[Objective[Array], Fitter[Array]]:
-        """See RowSource."""
         local, coded = rows.objective, rows.shared.coded(rows.reader, learner.n_threads)
         return local, TreeFitter(learner, coded, rows.part, local.train_weights)
 
-    def table(self, X: Any, n_given: int, weights: Weights | None, ring: Ring | None) -> LocalTable:
+    def table(self, X: Table, n_given: int, weights: Weights | None, ring: Ring | None) -> LocalTable:
         """A table, of which n_given rows have these weights, and others follow."""
         return LocalTable(X, n_given, weights, ring)

@@ -7,9 +7,10 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
-from numpy.typing import NDArray
+import numpy as np
 
 from .._base.identity import UnidentifiedError, fingerprint, fingerprints, library_version
+from .._base.types import AnyArray
 from .._core.dropout import Dropout
 from .._core.ensemble import Ensemble, fold
 from .._core.replay import ReplayingFitter
@@ -29,10 +30,11 @@ from .._core.training import (
 )
 from .._data.blocks import naming
 from .._losses import traits_of
+from .._model.calibration import MOST_KEPT, as_integers, measure_of
 from .._model.fitted import FittedModel, Origin
 from .._model.settings import Settings
+from .._uncertainty.conformal import Calibration, SortedScores
 from .baseline import baseline_of_fit
-from .calibration import calibration_of_fit
 from .planning import checkpoints_of
 from .progress import progress
 from .run import Member, Plan, Run
@@ -44,7 +46,7 @@ class Trained(NamedTuple):
     """The result of a run: one ensemble per member at the best iteration, and the history."""
 
     ensembles: list[Ensemble]
-    history: dict[str, NDArray[Any]]
+    history: dict[str, AnyArray]
     resolved: dict[str, Any]
     """Settings that the run has found; see FittedModel."""
     functions: Sequence[Any] = ()
@@ -225,3 +227,24 @@ def _known_fingerprints(parameters: Mapping[str, Any]) -> dict[str, str]:
         with suppress(UnidentifiedError):
             known[name] = fingerprint(value)
     return known
+
+
+def calibration_of_fit(run: Run, starts: Sequence[Any], kept: Sequence[Any]) -> Calibration | None:
+    """The calibration by the rows that each member has held out; None if none is defined for the labels.
+
+    `starts` are the start functions of the members, `kept` their functions on these rows.
+    """
+    try:
+        measure = measure_of(run.labels, run.plan.loss)
+    except ValueError:
+        return None
+    found = [member.objective.held_out_scores(of, measure) for member, of in zip(run.members, kept, strict=True)]
+    of_members, test_weight = as_integers(
+        [weights for _, weights in found], counts=run.members[0].objective.counts_rows
+    )
+    parts = [
+        [SortedScores.of(of_label, weights).sample(MOST_KEPT, run.plan.seed_of(k)) for of_label in scores]
+        for k, ((scores, _), weights) in enumerate(zip(found, of_members, strict=True))
+    ]
+    constant = all(isinstance(start, np.ndarray) for start in starts)
+    return Calibration(parts, test_weight, of_members=True, starts=np.stack(starts) if constant else None)

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
+from .._base.collectives import distinct
 from .._base.sums import Array
-from .._base.together import distinct
+from .._base.types import AnyArray, Table, Values
 from .._base.weights import class_factors, refuse_dates, refuse_text
 from .._core.objective import Outputs, of_each_output
 from .._data.hold_out import strata_of_numbers
@@ -56,31 +57,33 @@ class Labels(ABC):
 
     @staticmethod
     @abstractmethod
-    def check(y: Any) -> None:
+    def check(y: Values) -> None:
         """Raise ValueError for invalid labels that scikit-learn's checks accept."""
 
     @staticmethod
-    def exact(y: Any, name: str = "y") -> Any:
+    def exact(y: Values, name: str = "y") -> Any:
         """Labels that scikit-learn's checks do not round; `name` is the argument."""
         return y
 
     @classmethod
     @abstractmethod
-    def learn(cls, y: NDArray[Any], known: Self | None) -> tuple[Self, Array]:
+    def learn(cls, y: AnyArray, known: Self | None) -> tuple[Self, Array]:
         """The labels of the training rows, and their encoding; `known` are the labels of a run that is resumed."""
 
     @staticmethod
-    def check_weights(y: NDArray[Any], weight: NDArray[Any], name: str) -> None:
+    def check_weights(y: AnyArray, weight: AnyArray, name: str) -> None:
         """Raise ValueError if rows with these labels cannot have these weights; `name` is the argument."""
         return
 
     @staticmethod
-    def weights(class_weight: Any, y: NDArray[Any], sample_weight: NDArray[Any] | None) -> Array | None:
+    def weights(
+        class_weight: Mapping[Any, float] | str | None, y: AnyArray, sample_weight: AnyArray | None
+    ) -> Array | None:
         """The weight of the class of each row; None if class_weight is None."""
         return None
 
     @abstractmethod
-    def encode(self, y: NDArray[Any]) -> Array:
+    def encode(self, y: AnyArray) -> Array:
         """The labels of other training rows, for a model that is updated, as numbers; like encode_validation."""
 
     def check_alone(self, encoded: Array) -> None:
@@ -92,14 +95,14 @@ class Labels(ABC):
         return self
 
     @abstractmethod
-    def encode_validation(self, y: Any, n_rows: int) -> Array:
+    def encode_validation(self, y: Values, n_rows: int) -> Array:
         """Labels of validation rows as numbers (output, row), or (row) if one_for_all_outputs."""
 
     @abstractmethod
-    def decode(self, encoded: Array) -> NDArray[Any]:
+    def decode(self, encoded: Array) -> AnyArray:
         """Encoded labels in the form in which they were passed."""
 
-    def encode_offset(self, offset: Any, n_rows: int, name: str = "offset") -> Array | None:
+    def encode_offset(self, offset: Values | None, n_rows: int, name: str = "offset") -> Array | None:
         """Offsets as scores (output, row). One per row applies to all outputs, unless the loss sees these together."""
         if offset is None:
             return None
@@ -112,11 +115,11 @@ class Labels(ABC):
         """
         return strata_of_numbers(np.atleast_2d(encoded))
 
-    def groups(self, encoded: Array) -> NDArray[Any] | None:
+    def groups(self, encoded: Array) -> AnyArray | None:
         """For each row, the number of its group, which a validation split must not divide; None without groups."""
         return None
 
-    def check_partitions(self, groups: Sequence[tuple[int, NDArray[Any]]]) -> None:
+    def check_partitions(self, groups: Sequence[tuple[int, AnyArray]]) -> None:
         """Raise ValueError if rows that the loss sees together are in different partitions of a cluster.
 
         `groups` are the numbers of partitions, and the groups of their rows.
@@ -128,10 +131,10 @@ class Labels(ABC):
         """The loss with the given name."""
 
     @abstractmethod
-    def predictions(self, loss: Loss, raw: Array) -> NDArray[Any]:
+    def predictions(self, loss: Loss, raw: Array) -> AnyArray:
         """Predictions for scores (output, row)."""
 
-    def results(self, kind: Result, loss: Loss, raw: Array) -> NDArray[Any]:
+    def results(self, kind: Result, loss: Loss, raw: Array) -> AnyArray:
         """What scores (output, row) become; only classifiers have other results than predictions."""
         assert kind is Result.PREDICTIONS
         return self.predictions(loss, raw)
@@ -148,7 +151,7 @@ class Labels(ABC):
         """The result of encode_validation for no rows."""
         return np.empty((0,) if self.one_for_all_outputs else (self.n_outputs, 0))
 
-    def check_monotone(self, given: Any) -> None:
+    def check_monotone(self, given: object) -> None:
         """Raise ValueError if predictions cannot be monotone; `given` is the parameter monotonic_cst."""
         return
 
@@ -169,7 +172,7 @@ class Labels(ABC):
             raise ValueError(f"{where}: the outputs are 0 to {self.n_outputs - 1}; got {some_of(unknown)}.")
         return [signs.get(name, 0) for name in names]
 
-    def start_scores(self, start: Any, loss: Loss, X: Any) -> Array:
+    def start_scores(self, start: object, loss: Loss, X: Table) -> Array:
         """The start function f^0 on the rows of X, as passed by the user: (output, row), or (output, 1) if constant."""
         if isinstance(start, np.ndarray):
             return start[:, np.newaxis]
@@ -191,7 +194,7 @@ class Labels(ABC):
         return np.ascontiguousarray(scores)
 
     @abstractmethod
-    def _raw_score_of(self, model: Any, loss: Loss) -> Callable[[Any], Any]:
+    def _raw_score_of(self, model: object, loss: Loss) -> Callable[[Any], Any]:
         """The function of an `init` model that returns raw scores, (row) or (row, output)."""
 
 
@@ -209,12 +212,10 @@ class Numbers(Labels):
 
     @property
     def n_outputs(self) -> int:
-        """See Labels."""
         return len(self.score_signs) or (self.shape[0] if self.shape else 1)
 
     @property
     def one_for_all_outputs(self) -> bool:
-        """See Labels."""
         return bool(self.score_signs)
 
     @property
@@ -223,7 +224,6 @@ class Numbers(Labels):
         return not self.shape and not self.score_signs
 
     def scored_by(self, loss: Loss, encoded: Array) -> tuple[Labels, Array]:
-        """See Labels."""
         signs = traits_of(loss).score_signs
         if not signs:
             return self, encoded
@@ -235,14 +235,12 @@ class Numbers(Labels):
         return replace(self, score_signs=signs), encoded.ravel()
 
     @staticmethod
-    def check(y: Any) -> None:
-        """See Labels."""
+    def check(y: Values) -> None:
         refuse_dates(y, "y")
         refuse_text(y, "y", " For classes, use AGBMClassifier.")
 
     @classmethod
-    def learn(cls, y: NDArray[Any], known: Self | None) -> tuple[Self, Array]:
-        """See Labels."""
+    def learn(cls, y: AnyArray, known: Self | None) -> tuple[Self, Array]:
         if known is not None and known.shape != y.shape[1:]:
             raise ValueError(
                 f"y has shape {y.shape}; with warm_start=True it must have the same shape per row as in the previous "
@@ -251,30 +249,25 @@ class Numbers(Labels):
         labels = cls(y.shape[1:])
         return labels, labels._outputs_first(y)
 
-    def encode(self, y: NDArray[Any]) -> Array:
-        """See Labels."""
+    def encode(self, y: AnyArray) -> Array:
         if self.shape != y.shape[1:]:
             raise ValueError(f"y has shape {y.shape}; its shape per row must be that of the model: {self.shape}.")
         return self._outputs_first(y)
 
-    def encode_validation(self, y: Any, n_rows: int) -> Array:
-        """See Labels."""
+    def encode_validation(self, y: Values, n_rows: int) -> Array:
         return self._outputs_first(check_y_val(y, n_rows, numeric=True, shape=self.shape))
 
-    def decode(self, encoded: Array) -> NDArray[Any]:
-        """See Labels."""
+    def decode(self, encoded: Array) -> AnyArray:
         return encoded.T if self.shape else encoded.ravel()
 
-    def _outputs_first(self, y: NDArray[Any]) -> Array:
+    def _outputs_first(self, y: AnyArray) -> Array:
         numbers = np.asarray(y, dtype=np.float64)
         return numbers.ravel() if self.score_signs else np.ascontiguousarray(numbers.reshape(len(y), -1).T)
 
     def loss_of(self, name: str) -> Loss:
-        """See Labels."""
         return named_loss("regression", name)  # type: ignore[no-any-return]
 
     def check_loss(self, loss: Loss) -> None:
-        """See Labels."""
         if traits_of(loss).labels == "times":
             raise ValueError(f"loss={loss!r} is for censored times; use AGBMSurvival.")
 
@@ -286,8 +279,7 @@ class Numbers(Labels):
             return np.asarray(loss.inverse_link(raw[0]))
         return np.stack([loss.inverse_link(scores) for scores in raw], axis=-1)
 
-    def check_monotone(self, given: Any) -> None:
-        """See Labels."""
+    def check_monotone(self, given: object) -> None:
         if self.score_signs and not any(self.score_signs):
             raise ValueError(
                 f"monotonic_cst={given!r}: the mean of a histogram is not monotone in its scores; use another "
@@ -295,10 +287,9 @@ class Numbers(Labels):
             )
 
     def monotone_scores(self) -> tuple[int, ...]:
-        """See Labels."""
         return self.score_signs or super().monotone_scores()
 
-    def _raw_score_of(self, model: Any, loss: Loss) -> Callable[[Any], Any]:
+    def _raw_score_of(self, model: object, loss: Loss) -> Callable[[Any], Any]:
         if not hasattr(model, "predict"):
             raise TypeError(f"init={model!r} has no method predict; use 'prior', 'zero' or a fitted regressor.")
         return lambda X: loss.link(np.asarray(model.predict(X), dtype=np.float64))
@@ -308,7 +299,7 @@ class Numbers(Labels):
 class Classes(Labels):
     """Labels of a classifier."""
 
-    classes: NDArray[Any]
+    classes: AnyArray
     """The classes, sorted."""
     numeric = False
 
@@ -319,32 +310,28 @@ class Classes(Labels):
 
     @property
     def n_outputs(self) -> int:
-        """See Labels."""
         return 1 if len(self.classes) == 2 else len(self.classes)
 
     @property
     def one_for_all_outputs(self) -> bool:
-        """See Labels."""
         return self.n_outputs > 1
 
     @staticmethod
-    def check(y: Any) -> None:
-        """See Labels."""
+    def check(y: Values) -> None:
         labels = np.asarray(y)
         if labels.ndim == 1 and labels.dtype.kind in "OMm" and missing(labels).any():
             raise ValueError("y has missing labels (None, NaN, NaT or NA); remove these rows.")
 
     @staticmethod
-    def exact(y: Any, name: str = "y") -> Any:
-        """See Labels: scikit-learn makes floats of the integers of pandas' own types."""
+    def exact(y: Values, name: str = "y") -> Any:
+        """Labels with integers of pandas' own types as NumPy's, since scikit-learn would convert them to floats."""
         kind: Any = getattr(y, "dtype", None)
         return (
             np.asarray(y, kind.numpy_dtype) if getattr(kind, "kind", "") in "iu" and hasattr(kind, "numpy_dtype") else y
         )
 
     @classmethod
-    def learn(cls, y: NDArray[Any], known: Self | None) -> tuple[Self, Array]:
-        """See Labels."""
+    def learn(cls, y: AnyArray, known: Self | None) -> tuple[Self, Array]:
         classes, codes = classes_of(y)
         if len(classes) < 2:
             raise ValueError(f"y has only one class ({classes.tolist()[0]!r}); a classifier needs at least two.")
@@ -358,9 +345,8 @@ class Classes(Labels):
 
     @staticmethod
     def weights(
-        class_weight: dict[Any, float] | str | None, y: NDArray[Any], sample_weight: NDArray[Any] | None
+        class_weight: Mapping[Any, float] | str | None, y: AnyArray, sample_weight: AnyArray | None
     ) -> Array | None:
-        """See Labels."""
         if class_weight is None:
             return None
         classes, codes = classes_of(y)
@@ -369,13 +355,12 @@ class Classes(Labels):
             unknown = [label for label in class_weight if label not in set(labels)]
             if unknown:
                 raise ValueError(f"class_weight has weights for {unknown}, which are not in y; y has classes {labels}.")
-            values = list(class_weight.values())
+            values: list[float] = list(class_weight.values())
             if not all(isinstance(value, Real) and math.isfinite(value) and value >= 0.0 for value in values):
                 raise ValueError(f"class_weight={class_weight!r}: weights must be finite and not negative.")
         return class_factors(class_weight, codes, labels, sample_weight)
 
-    def encode(self, y: NDArray[Any]) -> Array:
-        """See Labels."""
+    def encode(self, y: AnyArray) -> Array:
         found, codes = classes_of(y)
         known = self.classes.tolist()
         unknown = [label for label in found.tolist() if label not in set(known)]
@@ -387,7 +372,6 @@ class Classes(Labels):
         return self._codes(np.array([known.index(label) for label in found.tolist()], dtype=np.intp)[codes])
 
     def check_alone(self, encoded: Array) -> None:
-        """See Labels."""
         found = distinct(np.unique(encoded))
         if len(found) < 2:
             raise ValueError(
@@ -395,8 +379,7 @@ class Classes(Labels):
                 "with those of the fit; use mode='leaves' or mode='weights' with a positive old_weight."
             )
 
-    def encode_validation(self, y: Any, n_rows: int) -> Array:
-        """See Labels."""
+    def encode_validation(self, y: Values, n_rows: int) -> Array:
         y = check_y_val(self.exact(y), n_rows, numeric=False, shape=())
         known = set(self.classes.tolist())
         unknown = [label for label in dict.fromkeys(y.tolist()) if label not in known]
@@ -405,8 +388,7 @@ class Classes(Labels):
             raise ValueError(f"y_val has labels {some_of(unknown)} that are not in y; y has classes {known_ones}.")
         return self._codes(np.searchsorted(self.classes, y))
 
-    def decode(self, encoded: Array) -> NDArray[Any]:
-        """See Labels."""
+    def decode(self, encoded: Array) -> AnyArray:
         return np.asarray(self.classes[encoded.ravel().astype(np.intp)])
 
     def _codes(self, codes: NDArray[np.intp]) -> Array:
@@ -414,16 +396,13 @@ class Classes(Labels):
         return numbers if self.one_for_all_outputs else numbers[np.newaxis]
 
     def strata(self, encoded: Array) -> NDArray[np.intp] | None:
-        """See Labels."""
         return encoded.ravel().astype(np.intp)
 
     def loss_of(self, name: str) -> Loss:
-        """See Labels."""
         loss = named_loss("classification", name)
         return loss if self.n_outputs == 1 else loss.for_classes(len(self.classes))  # type: ignore[no-any-return]
 
-    def check_monotone(self, given: Any) -> None:
-        """See Labels."""
+    def check_monotone(self, given: object) -> None:
         if self.n_outputs > 1:
             raise ValueError(
                 f"monotonic_cst={given!r} supports only two classes; y has {len(self.classes)}. With more, name the "
@@ -431,7 +410,7 @@ class Classes(Labels):
             )
 
     def monotone_outputs(self, signs: Mapping[Any, int], where: str) -> list[int]:
-        """See Labels.
+        """The signs of the scores that make the probability of a class monotone.
 
         The probability of class k is P_k = 1 / (1 + sum over j != k of exp(s_j - s_k)) with the scores s. If s_k
         increases in a feature and all other scores decrease, every s_j - s_k decreases and P_k increases. For two
@@ -454,8 +433,7 @@ class Classes(Labels):
         signs_of_classes = [sign if other == label else -sign for other in classes]
         return signs_of_classes if self.n_outputs > 1 else signs_of_classes[1:]
 
-    def results(self, kind: Result, loss: Loss, raw: Array) -> NDArray[Any]:
-        """See Labels."""
+    def results(self, kind: Result, loss: Loss, raw: Array) -> AnyArray:
         if kind is Result.SCORES:
             return self.scores(loss, raw)
         return self.probabilities(loss, raw) if kind is Result.PROBABILITIES else self.predictions(loss, raw)
@@ -474,11 +452,11 @@ class Classes(Labels):
         both[:, 1] = second
         return both
 
-    def predictions(self, loss: Loss, raw: Array) -> NDArray[Any]:
+    def predictions(self, loss: Loss, raw: Array) -> AnyArray:
         """The most probable class of each row."""
         return np.asarray(self.classes.take(raw.argmax(axis=0) if self.n_outputs > 1 else raw[0] > 0))
 
-    def _raw_score_of(self, model: Any, loss: Loss) -> Callable[[Any], Any]:
+    def _raw_score_of(self, model: object, loss: Loss) -> Callable[[Any], Any]:
         if not hasattr(model, "decision_function"):
             raise TypeError(
                 f"init={model!r} has no decision_function; use 'prior', 'zero' or a fitted classifier that has one."
@@ -496,10 +474,10 @@ class Classes(Labels):
 class StartScores:
     """Computes the scores of an `init` model for tables as passed by the user; None if `init` names a constant."""
 
-    init: Any
+    init: object
     labels: Labels
     loss: Loss
 
-    def __call__(self, X: Any) -> Array | None:
+    def __call__(self, X: Table) -> Array | None:
         """Scores (output, row)."""
         return None if isinstance(self.init, str) else self.labels.start_scores(self.init, self.loss, X)

@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import get_tags
 
+from .._base.collectives import anywhere, distinct
 from .._base.sums import Array
-from .._base.together import anywhere, distinct
+from .._base.types import AnyArray, Values
 from .._base.weights import refuse_dates, refuse_text
 from .._data.rows import check_y_val, some_of
 from .._data.tables import column_names
@@ -48,12 +49,10 @@ class Lifetimes(Labels):
 
     @property
     def n_outputs(self) -> int:
-        """See Labels."""
         return len(self.signs)
 
     @property
     def one_for_all_outputs(self) -> bool:
-        """See Labels."""
         return True
 
     @property
@@ -62,38 +61,33 @@ class Lifetimes(Labels):
         return self.n_outputs == 1
 
     def scored_by(self, loss: Loss, encoded: Array) -> tuple[Labels, Array]:
-        """See Labels."""
         traits = traits_of(loss)
         return replace(self, signs=traits.score_signs or (-1 if traits.prediction == "minus_first" else 1,)), encoded
 
     @staticmethod
-    def check(y: Any) -> None:
-        """See Labels."""
+    def check(y: Values) -> None:
         refuse_dates(y, "y")
         refuse_text(y, "y")
 
     @classmethod
-    def learn(cls, y: NDArray[Any], known: Self | None) -> tuple[Self, Array]:
-        """See Labels."""
+    def learn(cls, y: AnyArray, known: Self | None) -> tuple[Self, Array]:
         encoded = _bounds(y, "y")
         if known is not None:
             return known, encoded
         return cls(_kept_times(encoded)), encoded
 
-    def encode(self, y: NDArray[Any]) -> Array:
-        """See Labels."""
+    def encode(self, y: AnyArray) -> Array:
         return _bounds(y, "y")
 
     def updated_with(self, encoded: Array) -> Lifetimes:
-        """See Labels: the times of further events are added, since later rows may have been observed for longer."""
+        """Add the times of further events, since later rows may have been observed for longer."""
         return replace(self, times=_thinned(np.append(self.times, encoded[0, has_event(encoded)])))
 
     def encode_validation(self, y: Any, n_rows: int) -> Array:
-        """See Labels."""
         n_columns = np.shape(y)[1] if np.ndim(y) == 2 else 2
         return _bounds(check_y_val(y, n_rows, numeric=True, shape=(n_columns,)), "y_val")
 
-    def decode(self, encoded: Array) -> NDArray[Any]:
+    def decode(self, encoded: Array) -> AnyArray:
         """Structured arrays: of scikit-survival if nothing is left- or interval-censored, otherwise of bounds."""
         events = has_event(encoded)
         if (events | np.isinf(encoded[1])).all():
@@ -105,19 +99,16 @@ class Lifetimes(Labels):
         return found
 
     def strata(self, encoded: Array) -> NDArray[np.intp] | None:
-        """See Labels: rows with and without an event."""
+        """Whether each row has an event."""
         return np.asarray(np.isfinite(encoded[1]), dtype=np.intp)
 
     def of_no_rows(self) -> Array:
-        """See Labels."""
         return np.empty((2, 0))
 
     def loss_of(self, name: str) -> Loss:
-        """See Labels."""
         return named_loss("survival", name)  # type: ignore[no-any-return]
 
     def check_loss(self, loss: Loss) -> None:
-        """See Labels."""
         if traits_of(loss).labels != "times":
             raise ValueError(
                 f"loss={loss!r} is not a loss of survival analysis; use 'cox', 'aft:normal', 'piecewise_exponential' "
@@ -129,10 +120,9 @@ class Lifetimes(Labels):
         return np.ascontiguousarray(loss.inverse_link(raw))
 
     def monotone_scores(self) -> tuple[int, ...]:
-        """See Labels."""
         return self.signs
 
-    def _raw_score_of(self, model: Any, loss: Loss) -> Callable[[Any], Any]:
+    def _raw_score_of(self, model: object, loss: Loss) -> Callable[[Any], Any]:
         if not hasattr(model, "predict"):
             raise TypeError(f"init={model!r} has no method predict; use 'prior', 'zero' or a fitted model of risks.")
         return lambda X: loss.link(np.asarray(model.predict(X), dtype=np.float64))
@@ -152,7 +142,7 @@ def _thinned(times: Array) -> Array:
     return np.asarray(times[np.linspace(0, len(times) - 1, MOST_TIMES).round().astype(np.intp)])
 
 
-def _bounds(y: NDArray[Any], name: str) -> Array:
+def _bounds(y: AnyArray, name: str) -> Array:
     """Lower and upper bounds (2, row) from a matrix (time, event) or (lower, upper, has upper bound)."""
     try:
         numbers = np.asarray(y, dtype=np.float64)
@@ -220,7 +210,7 @@ def as_matrix(y: Any, name: str = "y") -> Any:
     return matrix
 
 
-def _of_fields(y: NDArray[Any], name: str) -> Array:
+def _of_fields(y: AnyArray, name: str) -> Array:
     """A structured array of scikit-survival."""
     kinds = {field: y.dtype[field].kind for field in y.dtype.names or ()}
     events = [field for field, kind in kinds.items() if kind == "b"]
@@ -230,7 +220,7 @@ def _of_fields(y: NDArray[Any], name: str) -> Array:
     return _columns(y[times[0]], y[events[0]], name)
 
 
-def _columns(time: Any, event: Any, name: str) -> Array:
+def _columns(time: Values, event: Values, name: str) -> Array:
     time, event = np.asarray(time), np.asarray(event)
     if time.ndim != 1 or event.shape != time.shape:
         raise ValueError(
@@ -244,7 +234,7 @@ def _columns(time: Any, event: Any, name: str) -> Array:
     return np.column_stack([times, events])
 
 
-def _numbers(column: Any, name: str, rule: str) -> Array:
+def _numbers(column: object, name: str, rule: str) -> Array:
     """A column of labels as floats; `rule` says what they must be."""
     refuse_dates(column, name)
     array = np.asarray(column)
@@ -256,7 +246,7 @@ def _numbers(column: Any, name: str, rule: str) -> Array:
         raise ValueError(f"{name}: {rule}: {error}.") from error
 
 
-def _of_bounds(lower: Any, upper: Any, name: str) -> Array:
+def _of_bounds(lower: Values, upper: Values, name: str) -> Array:
     low, high = (_numbers(bounds, name, "bounds of times must be numbers") for bounds in (lower, upper))
     low = np.where(np.isnan(low) | np.isneginf(low), 0.0, low)
     has_upper = ~(np.isnan(high) | np.isposinf(high))
@@ -265,6 +255,6 @@ def _of_bounds(lower: Any, upper: Any, name: str) -> Array:
     return np.column_stack([low, np.where(has_upper, high, 0.0), has_upper])
 
 
-def is_survival(estimator: Any) -> bool:
+def is_survival(estimator: object) -> bool:
     """Whether an estimator is one of survival analysis; like is_classifier of scikit-learn."""
     return bool(get_tags(estimator).estimator_type == SURVIVAL)

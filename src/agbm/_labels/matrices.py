@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .._base.collectives import anywhere, largest, smallest
 from .._base.sums import Array
-from .._base.together import anywhere, largest, smallest
+from .._base.types import AnyArray, Values
 from .._base.weights import refuse_dates, refuse_text
 from .._data.blocks import dense
 from .._data.rows import check_y_val, some_of
@@ -24,7 +25,7 @@ SHARES = "share", "shares_of_classes"
 """Kinds of labels that are probabilities."""
 
 
-def kind_of(kind: type[Labels], y: Any, loss: Any) -> type[Labels]:
+def kind_of(kind: type[Labels], y: Values, loss: Any) -> type[Labels]:
     """The kind of the labels y of an estimator whose usual labels are `kind`; `loss` is its parameter.
 
     The loss decides between probabilities of classes and sets of labels, since a matrix of 0 and 1 may be both.
@@ -48,7 +49,7 @@ def kind_of(kind: type[Labels], y: Any, loss: Any) -> type[Labels]:
     return LabelSets
 
 
-def _is_indicator(y: NDArray[Any]) -> bool:
+def _is_indicator(y: AnyArray) -> bool:
     return y.dtype.kind == "b" or (y.dtype.kind in "iuf" and not anywhere(~np.isin(y, (0, 1))))
 
 
@@ -64,7 +65,6 @@ class LabelSets(Labels):
 
     @property
     def n_outputs(self) -> int:
-        """See Labels."""
         return self.n_labels
 
     @property
@@ -78,12 +78,11 @@ class LabelSets(Labels):
         return self.n_labels
 
     @staticmethod
-    def check(y: Any) -> None:
-        """See Labels."""
+    def check(y: Values) -> None:
+        """Accept all labels; `learn` checks them."""
 
     @classmethod
-    def learn(cls, y: NDArray[Any], known: Self | None) -> tuple[Self, Array]:
-        """See Labels."""
+    def learn(cls, y: AnyArray, known: Self | None) -> tuple[Self, Array]:
         labels = cls(y.shape[1])
         if known is not None and known.n_labels != labels.n_labels:
             raise ValueError(
@@ -93,37 +92,33 @@ class LabelSets(Labels):
         return labels, labels._labels_first(y, "y")
 
     @staticmethod
-    def weights(class_weight: Any, y: NDArray[Any], sample_weight: NDArray[Any] | None) -> Array | None:
-        """See Labels."""
+    def weights(
+        class_weight: Mapping[Any, float] | str | None, y: AnyArray, sample_weight: AnyArray | None
+    ) -> Array | None:
         _no_weights(class_weight, "several labels per row")
         return None
 
-    def encode(self, y: NDArray[Any]) -> Array:
-        """See Labels."""
+    def encode(self, y: AnyArray) -> Array:
         if y.shape[1:] != (self.n_labels,):
             raise ValueError(f"y has shape {y.shape}; the model has {self.n_labels} labels per row.")
         return self._labels_first(y, "y")
 
-    def encode_validation(self, y: Any, n_rows: int) -> Array:
-        """See Labels."""
+    def encode_validation(self, y: Values, n_rows: int) -> Array:
         return self._labels_first(check_y_val(dense(y), n_rows, numeric=True, shape=(self.n_labels,)), "y_val")
 
-    def _labels_first(self, y: NDArray[Any], name: str) -> Array:
+    def _labels_first(self, y: AnyArray, name: str) -> Array:
         if not _is_indicator(y):
             others = some_of([value for value in np.unique(y).tolist() if value not in (0, 1)])
             raise ValueError(f"{name} must contain only 0 and 1 for several labels per row; got {others}.")
         return np.ascontiguousarray(y.T, dtype=np.float64)
 
-    def decode(self, encoded: Array) -> NDArray[Any]:
-        """See Labels."""
+    def decode(self, encoded: Array) -> AnyArray:
         return np.ascontiguousarray(encoded.T).astype(np.int64)
 
     def loss_of(self, name: str) -> Loss:
-        """See Labels."""
         return named_loss("classification", name)  # type: ignore[no-any-return]
 
-    def results(self, kind: Result, loss: Loss, raw: Array) -> NDArray[Any]:
-        """See Labels."""
+    def results(self, kind: Result, loss: Loss, raw: Array) -> AnyArray:
         if kind is Result.SCORES:
             return self.scores(loss, raw)
         return self.probabilities(loss, raw) if kind is Result.PROBABILITIES else self.predictions(loss, raw)
@@ -136,11 +131,11 @@ class LabelSets(Labels):
         """The probability of each label (row, label)."""
         return np.stack([loss.inverse_link(scores) for scores in raw], axis=-1)
 
-    def predictions(self, loss: Loss, raw: Array) -> NDArray[Any]:
+    def predictions(self, loss: Loss, raw: Array) -> AnyArray:
         """A matrix (row, label) of 0 and 1: the labels that are more probable than not."""
         return np.ascontiguousarray((raw > 0.0).T).astype(np.int64)
 
-    def _raw_score_of(self, model: Any, loss: Loss) -> Callable[[Any], Any]:
+    def _raw_score_of(self, model: object, loss: Loss) -> Callable[[Any], Any]:
         if not hasattr(model, "decision_function"):
             raise TypeError(
                 f"init={model!r} has no decision_function; use 'prior', 'zero' or a fitted classifier that has one."
@@ -155,14 +150,12 @@ class SoftClasses(Classes):
     numeric = True
 
     @staticmethod
-    def check(y: Any) -> None:
-        """See Labels."""
+    def check(y: Values) -> None:
         refuse_dates(y, "y")
         refuse_text(y, "y", " With loss='cross_entropy', it has probabilities; for classes, use loss='log_loss'.")
 
     @classmethod
-    def learn(cls, y: NDArray[Any], known: Any) -> tuple[Self, Array]:
-        """See Labels."""
+    def learn(cls, y: AnyArray, known: Any) -> tuple[Self, Array]:
         n_classes = y.shape[1] if y.ndim == 2 and y.shape[1] > 1 else 2
         if known is not None and known.n_classes != n_classes:
             raise ValueError(
@@ -173,25 +166,24 @@ class SoftClasses(Classes):
         return labels, labels._probabilities(y, "y")
 
     @staticmethod
-    def weights(class_weight: Any, y: NDArray[Any], sample_weight: NDArray[Any] | None) -> Array | None:
-        """See Labels."""
+    def weights(
+        class_weight: Mapping[Any, float] | str | None, y: AnyArray, sample_weight: AnyArray | None
+    ) -> Array | None:
         _no_weights(class_weight, "probabilities of classes")
         return None
 
-    def encode(self, y: NDArray[Any]) -> Array:
-        """See Labels."""
+    def encode(self, y: AnyArray) -> Array:
         return self.encode_validation(y, len(y))
 
     def check_alone(self, encoded: Array) -> None:
-        """See Labels. As in a fit, all rows may have the same probabilities."""
+        """Accept all labels: as in a fit, all rows may have the same probabilities."""
 
     def encode_validation(self, y: Any, n_rows: int) -> Array:
-        """See Labels."""
         one_column = self.n_classes == 2 and np.ndim(y) == 1
         shape = () if one_column else (self.n_classes,)
         return self._probabilities(check_y_val(y, n_rows, numeric=True, shape=shape), "y_val")
 
-    def _probabilities(self, y: NDArray[Any], name: str) -> Array:
+    def _probabilities(self, y: AnyArray, name: str) -> Array:
         """Probabilities (class, row) that add up to 1, or (1, row) of the second one of two classes."""
         numbers = np.asarray(y, dtype=np.float64)
         least, most = smallest(numbers), largest(numbers)
@@ -216,24 +208,20 @@ class SoftClasses(Classes):
         return np.ascontiguousarray(shares[1:] if self.n_classes == 2 else shares)
 
     def of_no_rows(self) -> Array:
-        """See Labels."""
         return np.empty((self.n_outputs, 0))
 
-    def decode(self, encoded: Array) -> NDArray[Any]:
-        """See Labels."""
+    def decode(self, encoded: Array) -> AnyArray:
         return np.ascontiguousarray((encoded if self.n_outputs > 1 else np.concatenate([1.0 - encoded, encoded])).T)
 
     def strata(self, encoded: Array) -> NDArray[np.intp] | None:
-        """See Labels: the most probable class."""
+        """The most probable class of each row."""
         return np.asarray(encoded.argmax(axis=0) if self.n_outputs > 1 else encoded[0] > 0.5, dtype=np.intp)
 
     def loss_of(self, name: str) -> Loss:
-        """See Labels."""
         loss = named_loss("classification", "cross_entropy")
         return loss if self.n_outputs == 1 else loss.for_classes(self.n_classes)  # type: ignore[no-any-return]
 
     def check_loss(self, loss: Loss) -> None:
-        """See Labels."""
         traits = traits_of(loss)
         n_classes = traits.n_scores if traits.labels == "shares_of_classes" else 2
         if n_classes != self.n_classes or (traits.labels == "share") != (self.n_outputs == 1):
@@ -243,7 +231,7 @@ class SoftClasses(Classes):
             )
 
 
-def _no_weights(class_weight: Any, what: str) -> None:
+def _no_weights(class_weight: Mapping[Any, float] | str | None, what: str) -> None:
     if class_weight is not None:
         raise ValueError(
             f"class_weight={class_weight!r} needs one class per row; y has {what}. Use class_weight=None, and "

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import column_or_1d
 
+from .._base.types import AnyArray, Values
 from .._base.weights import refuse_dates, refuse_text
 from .._data.rows import Given, some_of
 from .._data.tables import missing
@@ -16,9 +17,9 @@ from .._data.tables import missing
 class Asked(NamedTuple):
     """The arguments of fit that say which query a row belongs to."""
 
-    group: Any
-    qid: Any
-    position: Any
+    group: Values | None
+    qid: Values | None
+    position: Values | None
 
 
 def with_queries(given: Given, asked: Asked, suffix: str = "") -> Given:
@@ -56,7 +57,7 @@ def with_queries(given: Given, asked: Asked, suffix: str = "") -> Given:
     return given._replace(y=np.column_stack(columns), weight=weight)
 
 
-def _check_no_queries(y: Any, position: Any, suffix: str) -> None:
+def _check_no_queries(y: Any, position: Values | None, suffix: str) -> None:
     if position is not None:
         raise ValueError(f"position{suffix} needs group{suffix} or qid{suffix}, too.")
     if y is not None and np.ndim(y) != 2:
@@ -66,11 +67,11 @@ def _check_no_queries(y: Any, position: Any, suffix: str) -> None:
         )
 
 
-def _numbers(values: Any, name: str) -> NDArray[np.float64]:
+def _numbers(values: Values, name: str) -> NDArray[np.float64]:
     refuse_dates(values, name)
     refuse_text(values, name)
     try:
-        column: NDArray[Any] = column_or_1d(np.asarray(values))
+        column: AnyArray = column_or_1d(np.asarray(values))
         return np.asarray(column, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} of a ranker must be a vector of numbers: {error}") from error
@@ -90,7 +91,7 @@ def _by_group(group: Any, n_rows: int, suffix: str) -> NDArray[np.intp]:
     return np.repeat(np.arange(len(sizes)), sizes.astype(np.intp))
 
 
-def _by_value(qid: Any, n_rows: int, suffix: str) -> NDArray[np.intp]:
+def _by_value(qid: Values | None, n_rows: int, suffix: str) -> NDArray[np.intp]:
     name, values = f"qid{suffix}", np.asarray(qid)
     if values.ndim != 1 or len(values) != n_rows:
         raise ValueError(
@@ -114,7 +115,7 @@ def _positions(position: Any, n_rows: int, suffix: str) -> NDArray[np.float64]:
     return values
 
 
-def _of_rows(weight: Any, query: NDArray[np.intp], n_rows: int) -> Any:
+def _of_rows(weight: Values | None, query: NDArray[np.intp], n_rows: int) -> Any:
     """Weights of rows, from those of queries if there are as many as queries."""
     values = np.asarray(weight)
     n_queries = int(query[-1]) + 1 if n_rows else 0

@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import get_tags
 
+from .._base.collectives import anywhere, combined
 from .._base.sums import Array
-from .._base.together import anywhere, combined
+from .._base.types import AnyArray, Table, Values
 from .._base.weights import refuse_dates
 from .._data.blocks import exact, is_rounded
 from .._data.hold_out import strata_of_queries
@@ -37,12 +38,10 @@ class Relevances(Labels):
 
     @property
     def n_outputs(self) -> int:
-        """See Labels."""
         return 1
 
     @property
     def one_for_all_outputs(self) -> bool:
-        """See Labels."""
         return True
 
     @property
@@ -56,13 +55,15 @@ class Relevances(Labels):
         return 3 if self.has_positions else 2
 
     @staticmethod
-    def check(y: Any) -> None:
-        """See Labels."""
+    def check(y: Values) -> None:
         refuse_dates(y, "y")
 
     @staticmethod
-    def exact(y: Any, name: str = "y") -> Any:
-        """See Labels. Queries that are text, or integers that float64 would round, are numbered in ascending order."""
+    def exact(y: Values, name: str = "y") -> Any:
+        """Labels with queries as numbers that float64 represents.
+
+        Queries that are text, or integers that float64 would round, are numbered in ascending order.
+        """
         labels = exact(y)
         if labels.ndim != 2 or labels.shape[1] not in (2, 3):  # refused later
             return labels
@@ -80,8 +81,7 @@ class Relevances(Labels):
         return np.column_stack([others[:, 0], numbers, others[:, 1:]])
 
     @staticmethod
-    def check_weights(y: NDArray[Any], weight: NDArray[Any], name: str) -> None:
-        """See Labels."""
+    def check_weights(y: AnyArray, weight: AnyArray, name: str) -> None:
         order = np.argsort(y[:, 1], kind="stable")
         query, of_row = y[order, 1], weight[order]
         differ = np.flatnonzero((query[1:] == query[:-1]) & (of_row[1:] != of_row[:-1]))
@@ -93,8 +93,7 @@ class Relevances(Labels):
             )
 
     @classmethod
-    def learn(cls, y: NDArray[Any], known: Self | None) -> tuple[Self, Array]:
-        """See Labels."""
+    def learn(cls, y: AnyArray, known: Self | None) -> tuple[Self, Array]:
         labels = cls(y.ndim == 2 and y.shape[1] == 3)
         if known is not None and known.has_positions != labels.has_positions:
             given, before = ("no", "some") if known.has_positions else ("some", "no")
@@ -104,17 +103,16 @@ class Relevances(Labels):
             )
         return labels, labels._parts_first(y, "y")
 
-    def encode(self, y: NDArray[Any]) -> Array:
-        """See Labels."""
+    def encode(self, y: AnyArray) -> Array:
         return self._parts_first(y, "y")
 
     def encode_validation(self, y: Any, n_rows: int) -> Array:
-        """See Labels. Rows without positions have no bias: they are relevances, not clicks."""
+        """Labels as numbers. Rows without positions have no bias: they are relevances, not clicks."""
         y = self.exact(y, "y_val")
         shape = np.shape(y)[1:]
         return self._parts_first(check_y_val(y, n_rows, numeric=True, shape=shape), "y_val")
 
-    def _parts_first(self, y: NDArray[Any], name: str) -> Array:
+    def _parts_first(self, y: AnyArray, name: str) -> Array:
         if y.ndim != 2 or y.shape[1] not in (2, 3):
             raise ValueError(f"{name} has shape {y.shape}; a ranker needs {COLUMNS}, or pass qid or group.")
         if y.shape[1] > self.n_parts:
@@ -129,23 +127,19 @@ class Relevances(Labels):
         return parts
 
     def of_no_rows(self) -> Array:
-        """See Labels."""
         return np.empty((self.n_parts, 0))
 
-    def decode(self, encoded: Array) -> NDArray[Any]:
-        """See Labels."""
+    def decode(self, encoded: Array) -> AnyArray:
         return np.ascontiguousarray(encoded.T)
 
-    def groups(self, encoded: Array) -> NDArray[Any]:
-        """See Labels."""
+    def groups(self, encoded: Array) -> AnyArray:
         return np.asarray(encoded[1])
 
     def strata(self, encoded: Array) -> NDArray[np.intp]:
-        """See Labels: queries with and without documents of different relevance."""
+        """Whether the query of each row has documents of different relevance."""
         return strata_of_queries(encoded[0], encoded[1])
 
-    def check_partitions(self, groups: Sequence[tuple[int, NDArray[Any]]]) -> None:
-        """See Labels."""
+    def check_partitions(self, groups: Sequence[tuple[int, AnyArray]]) -> None:
         if self.has_positions:
             raise ValueError("y has positions, whose biases depend on all rows; use AGBMRanker on one machine.")
         partition = np.repeat([number for number, _ in groups], [len(queries) for _, queries in groups])
@@ -160,11 +154,9 @@ class Relevances(Labels):
             )
 
     def loss_of(self, name: str) -> Loss:
-        """See Labels."""
         return named_loss("ranking", name)  # type: ignore[no-any-return]
 
     def check_loss(self, loss: Loss) -> None:
-        """See Labels."""
         if traits_of(loss).labels != "relevances":
             raise ValueError(
                 f"loss={loss!r} sees one row at a time; a ranker needs a loss of queries: agbm.losses.LambdaRank, "
@@ -175,20 +167,20 @@ class Relevances(Labels):
         """Scores, by which the documents of a query are sorted."""
         return np.asarray(raw[0])
 
-    def _raw_score_of(self, model: Any, loss: Loss) -> Callable[[Any], Any]:
+    def _raw_score_of(self, model: object, loss: Loss) -> Callable[[Any], Any]:
         if not hasattr(model, "predict"):
             raise TypeError(f"init={model!r} has no method predict; use 'prior', 'zero' or a fitted model.")
         return model.predict  # type: ignore[no-any-return]
 
 
-def _numbers(y: NDArray[Any], name: str) -> NDArray[np.float64]:
+def _numbers(y: AnyArray, name: str) -> NDArray[np.float64]:
     try:
         return np.asarray(y, dtype=np.float64)
     except ValueError as error:
         raise ValueError(f"{name} of a ranker must contain numbers: {error}.") from error
 
 
-def _of_whole_queries(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
+def _of_whole_queries(parts: Sequence[AnyArray]) -> AnyArray:
     """The distinct queries of all processes in ascending order, from those of each process."""
     queries = np.sort(np.concatenate(parts))
     divided = queries[1:][queries[1:] == queries[:-1]].tolist()
@@ -197,13 +189,13 @@ def _of_whole_queries(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
     return queries
 
 
-def ranks(estimator: Any) -> bool:
+def ranks(estimator: object) -> bool:
     """Whether an estimator is a ranker; like is_classifier of scikit-learn."""
     return bool(get_tags(estimator).estimator_type == RANKER)
 
 
 def whole_queries(
-    y: NDArray[Any], strata: NDArray[np.intp], cv: Any, X: Any, groups: Any
+    y: AnyArray, strata: NDArray[np.intp], cv: object, X: Table, groups: Values | None
 ) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
     """Training and test rows of a splitter or an iterable, none of which may divide a query; y are labels by column.
 

@@ -11,8 +11,8 @@ from numbers import Real
 from typing import Any, ClassVar, Literal, Protocol, Self
 
 from .._base import _native
+from .._base.collectives import largest, smallest
 from .._base.sums import Array, ExactSum, empty, exact_sum, rows_together, weight_sum
-from .._base.together import largest, smallest
 from .constants import zero_slope
 
 LOSS_METHODS = ["check", "value", "negative_gradient", "hessian", "best_constant", "link", "inverse_link"]

@@ -10,8 +10,8 @@ from typing import ClassVar
 import numpy as np
 
 from .._base import _native
+from .._base.collectives import anywhere, combined, largest, smallest
 from .._base.sums import Array, ExactSum, exact_mean, exact_means, exact_sum, rows_together
-from .._base.together import anywhere, combined, largest, smallest
 from .base import BuiltInLoss, Task, Traits
 from .constants import class_scores, weight_in_steps
 from .elementary import exp, log, sigmoid
@@ -139,7 +139,6 @@ class Multinomial(BuiltInLoss):
         return float(self.n_classes)
 
     def exact_total(self, y: Array, f: Array, weight: Array | None) -> ExactSum:
-        """See BuiltInLoss."""
         return exact_sum(self.value(y, f), weight, self.n_threads)
 
     def check(self, y: Array) -> None:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._base.equations import solved
+from .._base.collectives import count, has_all_rows, largest, ranked, smallest
 from .._base.sums import (
     Array,
     exact_means,
@@ -21,7 +21,6 @@ from .._base.sums import (
     weight_step,
     whole_weights,
 )
-from .._base.together import count, has_all_rows, largest, ranked, smallest
 from .elementary import exp, log
 
 # Newton steps: their number, the length up to which they are not checked, and the length of the last one.
@@ -200,3 +199,16 @@ def _class_derivatives(loss: Any, score: Array, weight: Array | None, offset: Ar
     curvature[pairs] = curvature.T[pairs] = -means[n_classes:]
     np.fill_diagonal(curvature, np.diagonal(curvature) + expected)
     return expected, np.asarray(curvature + np.diagonal(curvature).max() / n_classes)
+
+
+def solved(matrix: Array, right: Array) -> Array | None:
+    """Solve equations with a positive definite matrix, without BLAS; None if it is singular."""
+    n = len(right)
+    rows = np.column_stack([matrix, right])
+    for i in range(n):
+        if not rows[i, i] > 0.0:
+            return None
+        rows[i] = rows[i] / rows[i, i]
+        others = np.arange(n) != i
+        rows[others] = rows[others] - rows[others, i][:, np.newaxis] * rows[i]
+    return rows[:, n] if np.isfinite(rows[:, n]).all() else None

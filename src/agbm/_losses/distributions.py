@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from .._base.collectives import anywhere, largest, smallest
 from .._base.sums import Array, ExactSum, exact_mean, exact_means, exact_sum
-from .._base.together import anywhere, largest, smallest
 from .base import BuiltInLoss, Intervals, Prediction, Task, Traits, check_amounts, check_positive, checked
 from .constants import quantile_of, weight_in_steps
 from .elementary import exp, log, sigmoid
@@ -47,7 +47,6 @@ class DistributionLoss(BuiltInLoss, family=True):
         )  # fmt: skip
 
     def exact_total(self, y: Array, f: Array, weight: Array | None) -> ExactSum:
-        """See BuiltInLoss."""
         return exact_sum(self.value(y, f), weight, self.n_threads)
 
     @abstractmethod
@@ -95,7 +94,6 @@ class DistributionLoss(BuiltInLoss, family=True):
         return np.ones(len(score))
 
     def best_constant_with(self, y: Array, weight: Array | None, offset: Array) -> Array:
-        """See best_constants."""
         return self.best_constants(y, weight, offset)
 
     def link(self, prediction: Array) -> Array:
@@ -135,7 +133,6 @@ class NormalDistribution(DistributionLoss):
         return np.asarray(f[0])
 
     def frozen(self, f: Array) -> Any:
-        """See DistributionLoss."""
         from scipy.stats import norm
 
         return norm(loc=f[0], scale=exp(f[1], self.n_threads))
@@ -158,7 +155,6 @@ class LogNormalDistribution(DistributionLoss):
         return NormalDistribution().moments(log(y), weight)
 
     def units(self, score: Array) -> Array:
-        """See NormalDistribution."""
         return NormalDistribution().units(score)
 
     def inverse_link(self, f: Array) -> Array:
@@ -166,7 +162,6 @@ class LogNormalDistribution(DistributionLoss):
         return exp(f[0] + 0.5 * exp(2.0 * f[1], self.n_threads), self.n_threads)
 
     def frozen(self, f: Array) -> Any:
-        """See DistributionLoss."""
         from scipy.stats import lognorm
 
         return lognorm(s=exp(f[1], self.n_threads), scale=exp(f[0], self.n_threads))
@@ -208,7 +203,6 @@ class StudentTDistribution(DistributionLoss):
         return np.asarray(f[0])
 
     def frozen(self, f: Array) -> Any:
-        """See DistributionLoss."""
         from scipy.stats import t
 
         return t(self.df, loc=f[0], scale=exp(f[1], self.n_threads))
@@ -238,7 +232,6 @@ class GammaDistribution(DistributionLoss):
         return exp(f[0], self.n_threads)
 
     def frozen(self, f: Array) -> Any:
-        """See DistributionLoss."""
         from scipy.stats import gamma
 
         shape = _shape(f[1], self.n_threads)
@@ -271,7 +264,6 @@ class NegativeBinomialDistribution(DistributionLoss):
         return exp(f[0], self.n_threads)
 
     def frozen(self, f: Array) -> Any:
-        """See DistributionLoss."""
         from scipy.stats import nbinom
 
         mean, size = exp(f[0], self.n_threads), _shape(f[1], self.n_threads)
@@ -304,7 +296,6 @@ class ZeroInflatedPoissonDistribution(DistributionLoss):
         return np.asarray(sigmoid(-f[0], self.n_threads) * exp(f[1], self.n_threads))
 
     def frozen(self, f: Array) -> Any:
-        """See DistributionLoss."""
         from scipy.stats import poisson
 
         from .frozen import ZeroInflated
@@ -343,7 +334,6 @@ class ZeroInflatedGammaDistribution(DistributionLoss):
         return np.asarray(sigmoid(-f[0], self.n_threads) * exp(f[1], self.n_threads))
 
     def frozen(self, f: Array) -> Any:
-        """See DistributionLoss."""
         from .frozen import ZeroInflated
 
         return ZeroInflated(sigmoid(f[0], self.n_threads), GammaDistribution().frozen(f[1:]))

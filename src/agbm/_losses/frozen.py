@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,6 +15,9 @@ from sklearn.utils import check_random_state
 
 from .._base.sums import Array
 from .elementary import log
+
+Random: TypeAlias = "int | np.random.RandomState | np.random.Generator | None"
+"""A seed or generator of random numbers, as scipy.stats takes it."""
 
 
 class Frozen(ABC):
@@ -25,15 +28,15 @@ class Frozen(ABC):
         """The variances."""
 
     @abstractmethod
-    def pdf(self, x: Any) -> Array:
+    def pdf(self, x: ArrayLike) -> Array:
         """The density."""
 
     @abstractmethod
-    def ppf(self, q: Any) -> Array:
+    def ppf(self, q: ArrayLike) -> Array:
         """The quantiles q."""
 
     @abstractmethod
-    def isf(self, q: Any) -> Array:
+    def isf(self, q: ArrayLike) -> Array:
         """The numbers that are exceeded with probability q."""
 
     def std(self) -> Array:
@@ -44,7 +47,7 @@ class Frozen(ABC):
         """The medians."""
         return self.ppf(0.5)
 
-    def logpdf(self, x: Any) -> Array:
+    def logpdf(self, x: ArrayLike) -> Array:
         """The logarithm of the density."""
         with np.errstate(divide="ignore"):
             return np.log(self.pdf(x))
@@ -54,8 +57,8 @@ class Frozen(ABC):
         return self.ppf(0.5 - 0.5 * confidence), self.isf(0.5 - 0.5 * confidence)
 
 
-def _generator(random_state: Any) -> Any:
-    """The random numbers of a seed, as scipy.stats takes it."""
+def _generator(random_state: Random) -> Any:
+    """The generator of a seed."""
     return random_state if isinstance(random_state, np.random.Generator) else check_random_state(random_state)
 
 
@@ -80,7 +83,7 @@ class ZeroInflated(Frozen):
         """The variances."""
         return np.asarray((1.0 - self.zero) * (self.other.var() + self.zero * self.other.mean() ** 2))
 
-    def pmf(self, x: Any) -> Array:
+    def pmf(self, x: ArrayLike) -> Array:
         """The probability of x for counts; for amounts, the probability at zero and the density above it."""
         x = np.asarray(x, dtype=np.float64)
         of_other = self.other.pmf(x) if self._counts else np.where(x > 0.0, self.other.pdf(x), 0.0)
@@ -90,27 +93,27 @@ class ZeroInflated(Frozen):
 
     logpmf = Frozen.logpdf
 
-    def cdf(self, x: Any) -> Array:
+    def cdf(self, x: ArrayLike) -> Array:
         """The probability of at most x."""
         x = np.asarray(x, dtype=np.float64)
         return np.asarray(np.where(x >= 0.0, self.zero, 0.0) + (1.0 - self.zero) * self.other.cdf(x))
 
-    def sf(self, x: Any) -> Array:
+    def sf(self, x: ArrayLike) -> Array:
         """The probability of more than x."""
         x = np.asarray(x, dtype=np.float64)
         return np.asarray(np.where(x < 0.0, self.zero, 0.0) + (1.0 - self.zero) * self.other.sf(x))
 
-    def ppf(self, q: Any) -> Array:
+    def ppf(self, q: ArrayLike) -> Array:
         """The quantiles q."""
         share = np.asarray((np.asarray(q, dtype=np.float64) - self.zero) / (1.0 - self.zero))
         return np.where(share <= 0.0, 0.0, self.other.ppf(np.clip(share, 0.0, 1.0)))
 
-    def isf(self, q: Any) -> Array:
+    def isf(self, q: ArrayLike) -> Array:
         """The numbers that are exceeded with probability q."""
         share = np.asarray(np.asarray(q, dtype=np.float64) / (1.0 - self.zero))
         return np.where(share >= 1.0, 0.0, self.other.isf(np.clip(share, 0.0, 1.0)))
 
-    def rvs(self, size: Any = None, random_state: Any = None) -> Array:
+    def rvs(self, size: int | tuple[int, ...] | None = None, random_state: Random = None) -> Array:
         """Random numbers; `size` must end with the number of rows."""
         random = _generator(random_state)
         size = np.shape(self.zero) if size is None else size
@@ -270,12 +273,12 @@ class Binned(Frozen):
         off = self.bins.means - self.mean()[:, np.newaxis]
         return np.asarray((self.shares * (self.bins.variances + off**2)).sum(axis=1))
 
-    def pdf(self, x: Any) -> Array:
-        """The density; the probability of an atom, and zero where there is no bin."""
+    def pdf(self, x: ArrayLike) -> Array:
+        """The density; the probability of an atom, and zero outside all bins."""
         with np.errstate(over="ignore"):
             return np.exp(self.logpdf(x))
 
-    def logpdf(self, x: Any) -> Array:
+    def logpdf(self, x: ArrayLike) -> Array:
         """The logarithm of `pdf`."""
         x = np.asarray(x, dtype=np.float64)
         at = self.bins.codes(x)
@@ -283,7 +286,7 @@ class Binned(Frozen):
             density = np.log(self.shares[_rows(self.shares, at), at]) + self.bins.log_density(x)
         return np.where(self.bins.contain(x), density, -np.inf)
 
-    def cdf(self, x: Any) -> Array:
+    def cdf(self, x: ArrayLike) -> Array:
         """The probability of at most x."""
         place = self.bins.place(np.asarray(x, dtype=np.float64))
         at = np.minimum(place.astype(np.intp), self.bins.n - 1)
@@ -291,11 +294,11 @@ class Binned(Frozen):
         below = self._below
         return np.asarray(below[rows, at] + (place - at) * (below[rows, at + 1] - below[rows, at]))
 
-    def sf(self, x: Any) -> Array:
+    def sf(self, x: ArrayLike) -> Array:
         """The probability of more than x."""
         return np.asarray(1.0 - self.cdf(x))
 
-    def ppf(self, q: Any) -> Array:
+    def ppf(self, q: ArrayLike) -> Array:
         """The quantiles q; minus infinity for 0, since labels may be outside of the bins, and infinity for 1."""
         q = np.asarray(q, dtype=np.float64)
         wanted = np.broadcast_to(q, np.broadcast_shapes(q.shape, (len(self.shares),)))
@@ -307,11 +310,11 @@ class Binned(Frozen):
         found = self.bins.number(at + np.clip(within, 0.0, 1.0))
         return np.where(wanted <= 0.0, -np.inf, np.where(wanted >= 1.0, np.inf, found))
 
-    def isf(self, q: Any) -> Array:
+    def isf(self, q: ArrayLike) -> Array:
         """The numbers that are exceeded with probability q."""
         return self.ppf(1.0 - np.asarray(q, dtype=np.float64))
 
-    def rvs(self, size: Any = None, random_state: Any = None) -> Array:
+    def rvs(self, size: int | tuple[int, ...] | None = None, random_state: Random = None) -> Array:
         """Random numbers; `size` must end with the number of rows."""
         return self.ppf(_generator(random_state).uniform(1e-300, 1.0, size=len(self.shares) if size is None else size))
 

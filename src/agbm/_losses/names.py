@@ -7,13 +7,13 @@ from contextlib import suppress
 from difflib import get_close_matches
 from typing import Any, get_args
 
+from .._base.collectives import anywhere
 from .._base.sums import Array
-from .._base.together import anywhere
-from . import classification, distributions, histogram, ranking, regression, survival
+from . import classification, distributions, histogram_distribution, ranking, regression, survival
 from .base import LOSSES, BuiltInLoss, JointLoss, Loss, Prediction, Task, Traits
 from .constants import zero_slope
 
-_FAMILIES = classification, distributions, histogram, ranking, regression, survival
+_FAMILIES = classification, distributions, histogram_distribution, ranking, regression, survival
 """The modules whose classes are the registry."""
 
 _AUTO: dict[Task, Callable[[], BuiltInLoss]] = {
@@ -60,7 +60,7 @@ def is_built_in(loss: object) -> bool:
     return LOSSES.get(type(loss).__name__) is type(loss)
 
 
-def traits_of(loss: Any) -> Traits:
+def traits_of(loss: object) -> Traits:
     """The traits of any loss. Custom losses may have `min_hessian_leaf`; see docs/guides/custom-losses.md."""
     if isinstance(loss, BuiltInLoss):
         return loss.traits

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._base import _native
+from .._base.collectives import anywhere, count
 from .._base.sums import Array, ExactSum, exact_sum, rows_together, step_of_sums
-from .._base.together import anywhere, count
 from .base import JointLoss, Task, Traits
 
 NO_CUT = 2**31
@@ -21,7 +21,7 @@ BIAS_STEPS = 8
 BIAS_RIDGE = 1.0
 """In queries: so many would have to show the opposite of a bias to undo it."""
 MOST_LABELS = 3
-"""How many arrays of labels a loss keeps prepared: an iteration has training, validation and watched rows."""
+"""How many arrays of labels a loss keeps prepared: for training rows, validation rows and those of `watch`."""
 
 
 class _Derivatives(NamedTuple):
@@ -95,7 +95,6 @@ class RankingLoss(JointLoss, family=True):
             )
 
     def value(self, y: Array, f: Array, weight: Array | None = None) -> Array:
-        """See JointLoss."""
         scores = rows_together(f.reshape(-1)) + self._biases(y, f, weight)
         out = _native.empty(scores.shape)
         with self._prepared(y) as labels:
@@ -114,11 +113,10 @@ class RankingLoss(JointLoss, family=True):
         return total
 
     def negative_gradient(self, y: Array, f: Array, weight: Array | None = None) -> Array:
-        """See JointLoss."""
         return self._derivatives(y, f, weight).residual
 
     def hessian(self, y: Array, f: Array, weight: Array | None = None) -> Array:
-        """See JointLoss; at least a sixth of the residual, which bounds Newton steps."""
+        """The second derivatives: at least a sixth of the residual, which bounds Newton steps."""
         return self._derivatives(y, f, weight).hessian
 
     def best_constant(self, y: Array, weight: Array | None) -> Array:
@@ -224,7 +222,6 @@ class LambdaRank(_WithGain):
 
     @property
     def cut_of_metric(self) -> int:
-        """See RankingLoss."""
         return NO_CUT if self.cut is None else self.cut
 
     @property

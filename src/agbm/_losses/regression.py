@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .._base import _native
+from .._base.collectives import anywhere, largest, smallest
 from .._base.sums import Array, ExactSum, exact_mean, exact_means
-from .._base.together import anywhere, largest, smallest
 from .base import Argument, BuiltInLoss, Task, Traits, check_amounts, check_positive, checked
 from .constants import log_factor, quantile_of, quantiles_of, weight_in_steps, zero_crossing
 from .elementary import exp, log
@@ -113,7 +113,7 @@ class Quantile(_Identity):
 
     @property
     def row_kernel(self) -> tuple[str, float] | None:
-        """See BuiltInLoss. A list of quantiles has one for each."""
+        """Name and parameter of the kernels of one quantile; None for a list, whose quantiles have one kernel each."""
         return None if self.several else super().row_kernel
 
     @property
@@ -131,14 +131,12 @@ class Quantile(_Identity):
         return total
 
     def exact_total(self, y: Array, f: Array, weight: Array | None) -> ExactSum:
-        """See BuiltInLoss."""
         if not self.several:
             return super().exact_total(y, f, weight)
         of_levels = [loss.exact_total(y, scores, weight) for loss, scores in zip(self.each, f, strict=True)]
         return sum(of_levels, start=ExactSum())
 
     def negative_gradient(self, y: Array, f: Array) -> Array:
-        """See BuiltInLoss."""
         if not self.several:
             return super().negative_gradient(y, f)
         return np.stack([loss.negative_gradient(y, scores) for loss, scores in zip(self.each, f, strict=True)])

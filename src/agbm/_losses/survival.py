@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._base import _native
+from .._base.collectives import anywhere, count, largest, smallest
 from .._base.sums import Array, ExactSum, exact_means, exact_sum, rows_together
-from .._base.together import anywhere, count, largest, smallest
 from .base import Argument, BuiltInLoss, JointLoss, Prediction, Task, Traits, checked
 from .constants import TOLERANCE, Derivatives, convex_minimum, newton_crossing, quantiles_of, weight_in_steps
 from .elementary import exp, log
@@ -108,19 +108,15 @@ class LifetimeLoss(BuiltInLoss, family=True):
         return out
 
     def value(self, y: Array, f: Array) -> Array:
-        """See BuiltInLoss."""
         return self._of("value", y, f)
 
     def negative_gradient(self, y: Array, f: Array) -> Array:
-        """See BuiltInLoss."""
         return self._of("negative_gradient", y, f)
 
     def hessian(self, y: Array, f: Array, weight: Array | None = None) -> Array:
-        """See BuiltInLoss."""
         return self._of("hessian", y, f)
 
     def exact_total(self, y: Array, f: Array, weight: Array | None) -> ExactSum:
-        """See BuiltInLoss."""
         return exact_sum(self.value(y, f), weight, self.n_threads)
 
     def best_constant(self, y: Array, weight: Array | None) -> Array:
@@ -132,7 +128,6 @@ class LifetimeLoss(BuiltInLoss, family=True):
         """The constants with the largest likelihood if offsets (K, row) are added to them."""
 
     def best_constant_with(self, y: Array, weight: Array | None, offset: Array) -> Array:
-        """See best_constants."""
         return self.best_constants(y, weight, offset)
 
     def link(self, prediction: Array) -> Array:
@@ -200,7 +195,10 @@ class AcceleratedFailureTime(LifetimeLoss):
             )
 
     def best_constants(self, y: Array, weight: Array | None, offset: Array | None) -> Array:
-        """See LifetimeLoss; the scale is at most WIDEST times the range of the logarithms of all bounds."""
+        """The constants with the largest likelihood.
+
+        The scale is at most WIDEST times the range of the logarithms of all bounds.
+        """
         logs = _log_bounds(y) if offset is None else _log_bounds(y) - offset[0]
         if self.scale is None and largest(logs[0]) <= smallest(logs[1]):
             self._refuse_one_time(y, offset)
@@ -243,7 +241,6 @@ class AcceleratedFailureTime(LifetimeLoss):
         return exp(f[1], self.n_threads) if self.scale is None else np.full(f.shape[1], self.scale)
 
     def cumulative_hazard(self, f: Array, times: Array) -> Array:
-        """See LifetimeLoss."""
         n, bounds = f.shape[1], np.empty((2, f.shape[1]))
         hazards = np.zeros((n, len(times)))
         bounds[1] = math.inf
@@ -254,7 +251,6 @@ class AcceleratedFailureTime(LifetimeLoss):
         return hazards
 
     def quantile(self, f: Array, share: float) -> Array:
-        """See LifetimeLoss."""
         return exp(f[0] + self._scales(f) * self._error_quantile(share), self.n_threads)
 
     def _error_quantile(self, share: float) -> float:
@@ -268,7 +264,7 @@ class AcceleratedFailureTime(LifetimeLoss):
 
 
 Means = Callable[[Sequence[Sequence[float]]], Array]
-"""See AcceleratedFailureTime._means."""
+"""A function that returns the mean loss at the first of several constants, and the mean residuals at all of them."""
 
 
 def _best_location(means: Means, scale: float, low: float, high: float) -> float:
@@ -369,11 +365,10 @@ class PiecewiseExponential(LifetimeLoss):
         _native.hazards(self._edges, quantity, y, f, out, self.n_threads)
 
     def check(self, y: Array) -> None:
-        """See check_right_censored."""
         check_right_censored(y, self)
 
     def best_constants(self, y: Array, weight: Array | None, offset: Array | None) -> Array:
-        """See LifetimeLoss: the events of each interval, divided by the time that rows spend in it.
+        """The constants of the hazards: the events of each interval, divided by the time that rows spend in it.
 
         The first constant is the mean of their logarithms.
         """
@@ -410,14 +405,12 @@ class PiecewiseExponential(LifetimeLoss):
         return [sum(spent) / len(reach) for spent in self.exposure(reach).tolist()]
 
     def cumulative_hazard(self, f: Array, times: Array) -> Array:
-        """See LifetimeLoss."""
         spent, total = self.exposure(times), np.zeros((f.shape[1], len(times)))
         for of_interval, time in zip(exp(_log_hazards(f), self.n_threads), spent, strict=True):
             total += of_interval[:, np.newaxis] * time
         return total
 
     def quantile(self, f: Array, share: float) -> Array:
-        """See LifetimeLoss."""
         hazards, left = exp(_log_hazards(f), self.n_threads), np.full(f.shape[1], -math.log1p(-share))
         found = np.full(f.shape[1], self._edges[-1])
         done = np.zeros(f.shape[1], dtype=bool)
@@ -435,7 +428,7 @@ def _log_hazards(f: Array) -> Array:
     return np.asarray(f[0] + f[1:])
 
 
-def _checked_intervals(intervals: Any) -> int | tuple[float, ...]:
+def _checked_intervals(intervals: object) -> int | tuple[float, ...]:
     if isinstance(intervals, int | np.integer) and not isinstance(intervals, bool):
         if 1 <= intervals <= MOST_INTERVALS:
             return int(intervals)
@@ -530,15 +523,15 @@ class Cox(JointLoss):
         return out
 
     def value(self, y: Array, f: Array, weight: Array | None = None) -> Array:
-        """See JointLoss; zero for rows without an event."""
+        """The term of each row; zero for rows without an event."""
         return self._of("value", y, f, weight)
 
     def negative_gradient(self, y: Array, f: Array, weight: Array | None = None) -> Array:
-        """See JointLoss: events minus expected events."""
+        """Events minus expected events of each row."""
         return self._of("negative_gradient", y, f, weight).reshape(np.shape(f))
 
     def hessian(self, y: Array, f: Array, weight: Array | None = None) -> Array:
-        """See JointLoss; that of one repetition of a row, and at least half of the residual, which bounds steps."""
+        """The second derivative for one repetition of a row, and at least half of the residual, which bounds steps."""
         return self._of("hessian", y, f, weight).reshape(np.shape(f))
 
     def baseline(self, y: Array, f: Array, weight: Array | None) -> tuple[Array, Array]:
@@ -548,7 +541,6 @@ class Cox(JointLoss):
         return order.times[::-1], np.cumsum(increases)
 
     def check(self, y: Array) -> None:
-        """See check_right_censored."""
         check_right_censored(y, self)
 
     def best_constant(self, y: Array, weight: Array | None) -> Array:

@@ -15,6 +15,8 @@ CATBOOST = Library(
         "Huber": objectives.huber("delta"),
         "Quantile": objectives.quantile("alpha", 0.5),
         "MultiQuantile": objectives.quantile("alpha"),
+        "Expectile": objectives.expectile("alpha", 0.5),
+        "LogCosh": objectives.LOG_COSH,
         "Poisson": objectives.POISSON,
         "Tweedie": objectives.tweedie("variance_power"),
         "CrossEntropy": objectives.CROSS_ENTROPY,

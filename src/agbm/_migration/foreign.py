@@ -1,11 +1,10 @@
-"""Names of other libraries in our words, for errors."""
+"""Names of other libraries and their counterparts in agbm, for error messages."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import suppress
 from difflib import get_close_matches
-from typing import Any
 
 from .._losses import is_loss_name
 from . import LIBRARIES
@@ -41,7 +40,7 @@ _LOSSES = {
     "survival:cox": ("AGBMSurvival", "cox"),
     "survival:aft": ("AGBMSurvival", "aft:normal"),
 }
-_WITH_A_NUMBER = {"quantile": 0.9, "huber": 1.5, "tweedie": 1.5}
+_WITH_A_NUMBER = {"quantile": 0.9, "expectile": 0.8, "huber": 1.5, "tweedie": 1.5}
 """Losses that need a number, with an example."""
 
 _BEST_SCORE = "history_['validation_loss'][best_iteration_]"
@@ -96,7 +95,7 @@ def of_loss(name: str) -> tuple[str, str] | None:
     return None
 
 
-def of_estimator(name: str, value: Any, known: list[str]) -> str | None:
+def of_estimator(name: str, value: object, known: list[str]) -> str | None:
     """What to use instead of an unknown parameter of an estimator; None if it resembles nothing."""
     for library in LIBRARIES.values():
         found = _counterpart(library, name, value)
@@ -113,7 +112,7 @@ def refuse_arguments(unknown: Iterable[str]) -> None:
         raise TypeError(f"fit has no argument {name!r}{'.' if hint is None else ': ' + hint}")
 
 
-def _counterpart(library: Library, name: str, value: Any) -> str | None:
+def _counterpart(library: Library, name: str, value: object) -> str | None:
     for setting in library.settings:
         if name in setting.theirs.split():
             ours = setting.ours

@@ -1,4 +1,4 @@
-"""What the tables of the other libraries consist of."""
+"""The building blocks of the tables of other libraries."""
 
 from __future__ import annotations
 

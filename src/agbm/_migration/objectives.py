@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from .._losses.regression import Huber, Quantile, Tweedie
+from .._losses.regression import Expectile, Huber, Quantile, Tweedie
 from .library import CLASSIFICATION, REGRESSION, TaskAndLoss
 
 SQUARED_ERROR: TaskAndLoss = (REGRESSION, "squared_error")
 ABSOLUTE_ERROR: TaskAndLoss = (REGRESSION, "absolute_error")
 POISSON: TaskAndLoss = (REGRESSION, "poisson")
+LOG_COSH: TaskAndLoss = (REGRESSION, "log_cosh")
 GAMMA: TaskAndLoss = (REGRESSION, "gamma")
 CROSS_ENTROPY: TaskAndLoss = (REGRESSION, "cross_entropy")
 LOG_LOSS: TaskAndLoss = (CLASSIFICATION, "log_loss")
@@ -39,6 +40,11 @@ def quantile(parameter: str, default: float | None = None) -> TaskAndLoss:
         return Quantile(_number(params, parameter, default))
 
     return REGRESSION, loss
+
+
+def expectile(parameter: str, default: float | None = None) -> TaskAndLoss:
+    """The loss of an expectile, which is a parameter of the other library."""
+    return REGRESSION, lambda params: Expectile(_number(params, parameter, default))
 
 
 def tweedie(parameter: str, default: float | None = None) -> TaskAndLoss:

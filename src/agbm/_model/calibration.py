@@ -14,6 +14,7 @@ from scipy.sparse import issparse
 from sklearn.utils.validation import _check_y
 
 from .._base.sums import Array
+from .._base.types import AnyArray, Table, Values
 from .._base.weights import check_sample_weight
 from .._data.batches import blocks_of
 from .._data.blocks import Block, dense, gather
@@ -68,15 +69,15 @@ def measure_of(labels: Labels, loss: Loss) -> Nonconformity:
         return Standardised(traits.intervals == "standardised_logarithm")
     if traits.intervals == "none":
         raise ValueError(
-            f"loss={loss!r}: intervals around a single quantile are not meaningful. Use another loss, such as "
-            "'squared_error' or 'absolute_error', or several quantiles: loss=Quantile([0.05, 0.5, 0.95])."
+            f"loss={loss!r}: intervals around a single quantile or expectile are not meaningful. Use another loss, "
+            "such as 'squared_error' or 'absolute_error', or several quantiles: loss=Quantile([0.05, 0.5, 0.95])."
         )
     if traits.intervals == "quantiles":
         return NestedQuantiles(loss)
     return Residual(loss, traits.variance_power, *traits.label_range)
 
 
-def as_integers(weights: Sequence[NDArray[Any] | None], counts: bool) -> tuple[list[Integers | None], int]:
+def as_integers(weights: Sequence[AnyArray | None], counts: bool) -> tuple[list[Integers | None], int]:
     """Weights of rows as integers, and that of a row to predict: one repetition, or the largest relative weight."""
     given = [of for of in weights if of is not None]
     if not given:
@@ -94,12 +95,12 @@ class _Rows(NamedTuple):
 
     y: Array
     raw: Array
-    weight: NDArray[Any] | None
+    weight: AnyArray | None
     group: Array | None
     """The number of each row in the column of groups."""
 
 
-def calibrated(model: FittedModel, given: Given, group: Any, n_threads: int) -> Calibration:
+def calibrated(model: FittedModel, given: Given, group: Values | None, n_threads: int) -> Calibration:
     """The calibration of a model by rows that it was not trained on; `group` is the name or position of a column."""
     measure = measure_of(model.labels, model.loss)
     names, n_columns = model.reader.names, model.n_columns
@@ -135,7 +136,7 @@ def _read(model: FittedModel, given: Given, column: int | None, n_threads: int) 
     ends = np.cumsum(gathered.n_rows)[:-1]
     offsets = [None] * len(gathered.n_rows) if gathered.offset is None else np.split(np.asarray(gathered.offset), ends)
 
-    def read(block: Block, offset: Any) -> tuple[Array, Array | None]:
+    def read(block: Block, offset: Values | None) -> tuple[Array, Array | None]:
         found = model.raw_predict(block.X, n_threads, offset)
         return found, None if column is None else _numbers(model, block.X, column)
 
@@ -149,7 +150,7 @@ def _read(model: FittedModel, given: Given, column: int | None, n_threads: int) 
     return _Rows(_encoded(model, gathered.y, raw.shape[-1]), raw, _weights(gathered.weight, raw), group)
 
 
-def _weights(given: Any, raw: Array) -> NDArray[Any] | None:
+def _weights(given: Any, raw: Array) -> AnyArray | None:
     return None if given is None else check_sample_weight(given, raw.T)
 
 
@@ -181,7 +182,7 @@ def _encoded(model: FittedModel, y: Any, n_rows: int) -> Array:
     return encoded
 
 
-def _numbers(model: FittedModel, X: Any, column: int) -> Array:
+def _numbers(model: FittedModel, X: Table, column: int) -> Array:
     """The numbers of the rows in a column."""
     numbers = model.reader.numbers(X)[:, [column]]
     return np.asarray(numbers.toarray() if issparse(numbers) else numbers, dtype=np.float64).ravel()
@@ -221,7 +222,7 @@ class _Question(NamedTuple):
     coverage: Fraction
 
     @classmethod
-    def of(cls, model: FittedModel, coverage: Any, method: str) -> _Question:
+    def of(cls, model: FittedModel, coverage: float, method: str) -> _Question:
         exact = exact_coverage(coverage)
         measure = measure_of(model.labels, model.loss)
         if model.calibration is not None:
@@ -235,13 +236,13 @@ class _Question(NamedTuple):
             "that neither fit nor update has seen."
         )
 
-    def raws(self, X: Any, n_threads: int, offset: Any) -> list[Array]:
+    def raws(self, X: Table, n_threads: int, offset: Values | None) -> list[Array]:
         """The raw scores of each member, or those of the whole model."""
         if self.calibration.of_members:
             return self.model.raw_predict_of_members(X, n_threads, self.calibration.starts, offset)
         return [self.model.raw_predict(X, n_threads, offset)]
 
-    def parts(self, X: Any, n_rows: int) -> list[tuple[Sequence[Sequence[SortedScores]], Any, Any]]:
+    def parts(self, X: Table, n_rows: int) -> list[tuple[Sequence[Sequence[SortedScores]], Any, Any]]:
         """Scores of each member and label, the rows that they are for, and the group of these rows, as a text."""
         calibration = self.calibration
         if calibration.group is None or calibration.groups is None:
@@ -262,7 +263,7 @@ class _Question(NamedTuple):
             for code in np.unique(codes).tolist()
         ]
 
-    def warn(self, coverage: Any, few: list[tuple[str, int]], what: str) -> None:
+    def warn(self, coverage: float, few: list[tuple[str, int]], what: str) -> None:
         """Warn of groups with too few rows."""
         if not few:
             return
@@ -285,12 +286,12 @@ class _Question(NamedTuple):
         return None if enough else sum(scores.total for scores in lists) // weight
 
 
-def check_calibrated(model: FittedModel, coverage: Any, what: str) -> None:
+def check_calibrated(model: FittedModel, coverage: float, what: str) -> None:
     """Raise ValueError if a model has no intervals or sets of this coverage; `what` needs them."""
     _Question.of(model, coverage, what)
 
 
-def predicted_intervals(model: FittedModel, X: Any, coverage: Any, n_threads: int, offset: Any) -> Array:
+def predicted_intervals(model: FittedModel, X: Table, coverage: float, n_threads: int, offset: Values | None) -> Array:
     """Lower and upper bounds, (row, 2), or (row, output, 2) for several labels per row."""
     question = _Question.of(model, coverage, "predict_interval")
     measure = cast(IntervalMeasure, question.measure)
@@ -312,7 +313,9 @@ def predicted_intervals(model: FittedModel, X: Any, coverage: Any, n_threads: in
     return bounds if several else bounds[:, 0]
 
 
-def predicted_sets(model: FittedModel, X: Any, coverage: Any, n_threads: int, offset: Any) -> NDArray[np.bool_]:
+def predicted_sets(
+    model: FittedModel, X: Table, coverage: float, n_threads: int, offset: Values | None
+) -> NDArray[np.bool_]:
     """The classes that belong to the set of each row, (row, class)."""
     question = _Question.of(model, coverage, "predict_set")
     measure = cast(SetMeasure, question.measure)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._base.sums import Array
+from .._base.types import AnyArray, Table, Values
 from .._core.ensemble import Ensemble, fold
 from .._core.learners import Model, WeightedSum
 from .._core.methods import Method
@@ -69,7 +70,7 @@ class FittedModel:
     seed: int
     held_out: bool
     """Whether validation rows were held out of the given rows."""
-    history: dict[str, NDArray[Any]]
+    history: dict[str, AnyArray]
     updates: Sequence[tuple[str, int]] = ()
     """For each update since the fit, its mode and the iteration that it began at."""
     calibration: Calibration | None = None
@@ -94,7 +95,7 @@ class FittedModel:
         return self.reader.n_features
 
     @property
-    def feature_names(self) -> NDArray[Any]:
+    def feature_names(self) -> AnyArray:
         """Names of the columns; missing if the table of fit had none, as scikit-learn's feature_names_in_ is."""
         if self.reader.names is None:
             raise AttributeError("the table that the model was fitted to has no column names")
@@ -135,13 +136,15 @@ class FittedModel:
         """The fitted models of all members."""
         return [model for ensemble in self.ensembles for model in ensemble.models]
 
-    def raw_predict(self, X: Any, n_threads: int, offset: Any = None, predict: Predict = on_threads) -> Array:
+    def raw_predict(
+        self, X: Table, n_threads: int, offset: Values | None = None, predict: Predict = on_threads
+    ) -> Array:
         """Scores of the rows of a table, plus offsets if there are any; `predict` computes those of the trees."""
         numbers = self.reader.numbers(X)
         scores = np.asarray(self.start_scores(X) + predict(self.folded, numbers, n_threads)[0])
         return self._plus(scores, offset, numbers.shape[0])
 
-    def staged_raw_predict(self, X: Any, n_threads: int, offset: Any = None) -> Iterator[Array]:
+    def staged_raw_predict(self, X: Table, n_threads: int, offset: Values | None = None) -> Iterator[Array]:
         """Scores after each iteration, up to the best one, plus offsets if there are any."""
         numbers = self.reader.numbers(X)
         start = self._plus(self.start_scores(X), offset, numbers.shape[0])
@@ -163,7 +166,9 @@ class FittedModel:
         levels = self.history[SPREAD_LEVEL]
         return with_level(np.zeros(self.n_outputs), levels[iteration] - levels[self.best_iteration], self.loss)
 
-    def raw_predict_of_members(self, X: Any, n_threads: int, starts: Array | None, offset: Any = None) -> list[Array]:
+    def raw_predict_of_members(
+        self, X: Table, n_threads: int, starts: Array | None, offset: Values | None = None
+    ) -> list[Array]:
         """Scores of each member; `starts` are their constants (member, output), None if they start from one model."""
         numbers = self.reader.numbers(X)
         first = self.start_scores(X) if starts is None else None
@@ -184,7 +189,7 @@ class FittedModel:
             return fold_forests(cast(list[Forest], models), weights)
         return WeightedSum(models, weights, self.n_outputs)
 
-    def _plus(self, scores: Array, offset: Any, n_rows: int) -> Array:
+    def _plus(self, scores: Array, offset: Values | None, n_rows: int) -> Array:
         found = self.labels.encode_offset(offset, n_rows)
         return scores if found is None else scores + found
 
@@ -197,7 +202,7 @@ class FittedModel:
         start = self.start if self.spread_level is None else self.start + self._level_change(iteration)
         return replace(self, start=start, ensembles=ensembles, folded=folded, calibration=None, baseline=None)
 
-    def contributions(self, X: Any, n_threads: int) -> Array:
+    def contributions(self, X: Table, n_threads: int) -> Array:
         """Contributions of the columns to the scores: (row, output, column + 1); the last one is the base value."""
         self.check_has_trees("predict_contributions")
         numbers = self.reader.numbers(X)
@@ -212,7 +217,7 @@ class FittedModel:
             of_columns[..., column] += total[..., feature]
         return of_columns
 
-    def leaves(self, X: Any, n_threads: int) -> NDArray[np.int32]:
+    def leaves(self, X: Table, n_threads: int) -> NDArray[np.int32]:
         """The index of the leaf that each row reaches in each tree of the best iteration: (row, tree)."""
         self.check_has_trees("apply")
         numbers = self.reader.numbers(X)
@@ -236,7 +241,7 @@ class FittedModel:
             total = partial_dependence(self.folded, features, grid)
         return np.asarray(total + self.start[:, np.newaxis])
 
-    def start_scores(self, X: Any) -> Array:
+    def start_scores(self, X: Table) -> Array:
         """The start function on the rows of a table: (output, row), or (output, 1) if it is constant."""
         return self.labels.start_scores(self.start, self.loss, X)
 

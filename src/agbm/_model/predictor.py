@@ -8,9 +8,9 @@ from functools import cached_property
 from typing import Any, NamedTuple, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .._base.sums import Array
+from .._base.types import AnyArray
 from .._core.learners import Model
 from .._data.rows import plain
 from .._labels.base import Classes, Labels, Numbers, Result
@@ -59,12 +59,12 @@ class Predictor:
     n_features: int
     _model: Model
     _start: Array
-    _finish: Callable[[Array], NDArray[Any]]
+    _finish: Callable[[Array], AnyArray]
     _kernel: Finish | None
     """What does the same as `_finish`, or its first part."""
     _n_threads: int
 
-    def __call__(self, X: NDArray[Any]) -> Any:
+    def __call__(self, X: AnyArray) -> Any:
         """The results for the rows of X, or the result for one row if X is one-dimensional."""
         if not isinstance(X, np.ndarray) or X.dtype not in FLOATS:
             kind = X.dtype if isinstance(X, np.ndarray) else type(X).__name__
@@ -76,10 +76,10 @@ class Predictor:
         result = self._slow(rows) if self._fill is None else self._fast(rows, self._fill)
         return result if len(shape) == 2 else result[0]
 
-    def _slow(self, rows: NDArray[Any]) -> NDArray[Any]:
+    def _slow(self, rows: AnyArray) -> AnyArray:
         return self._finish(self._start + self._model.predict(rows, self._n_threads)[0])
 
-    def _fast(self, rows: NDArray[Any], fill: Callable[[NDArray[Any], Array], None]) -> NDArray[Any]:
+    def _fast(self, rows: AnyArray, fill: Callable[[AnyArray, Array], None]) -> AnyArray:
         _, n_columns, only_scores = cast(Finish, self._kernel)
         result = np.empty((len(rows), n_columns) if n_columns else len(rows))
         fill(rows, result)
@@ -88,7 +88,7 @@ class Predictor:
         return self._finish(result.T if n_columns else result[np.newaxis])
 
     @cached_property
-    def _fill(self) -> Callable[[NDArray[Any], Array], None] | None:
+    def _fill(self) -> Callable[[AnyArray, Array], None] | None:
         """Writes the results for rows in one call; None if there is no kernel."""
         if self._kernel is None or not isinstance(self._model, Forest):
             return None

@@ -35,13 +35,15 @@ RandomState: TypeAlias = "int | np.random.RandomState | None"
 class Predicts(Protocol):
     """A fitted model that predicts."""
 
-    def predict(self, X: Any) -> Any: ...
+    def predict(self, X: Any) -> Any:
+        """Predictions of the rows of a table."""
 
 
 class Decides(Protocol):
     """A fitted model with a decision function."""
 
-    def decision_function(self, X: Any) -> Any: ...
+    def decision_function(self, X: Any) -> Any:
+        """Scores of the rows of a table."""
 
 
 Start: TypeAlias = "Literal['prior', 'zero'] | Predicts | Decides"

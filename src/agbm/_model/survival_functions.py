@@ -6,6 +6,7 @@ import math
 from typing import Any, NamedTuple, cast
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .._base.sums import Array
 from .._labels.lifetimes import Lifetimes
@@ -62,7 +63,7 @@ class StepFunction(NamedTuple):
         """The smallest time, and None: there is no largest one."""
         return 0.0, None
 
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, x: ArrayLike) -> Any:
         """The values at times x; NumPy arrays and numbers are accepted."""
         place = np.searchsorted(self.x, x, side="right")
         values = np.append(self.before, self.y)[place]

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._base.sums import Array
+from .._base.types import AnyArray
 from .._uncertainty.conformal import WEIGHT_UNITS, Calibration, SortedScores
 from . import container as model_file
 from .container import ModelFileError, Stored, entry_of
@@ -28,12 +29,12 @@ def described(calibration: Calibration | None) -> dict[str, Any]:
     return {_ENTRY: found if calibration.group is None else {**found, "column": calibration.group}}
 
 
-def to_arrays(calibration: Calibration | None) -> dict[str, NDArray[Any]]:
+def to_arrays(calibration: Calibration | None) -> dict[str, AnyArray]:
     """The sections with the scores; none without a calibration."""
     if calibration is None:
         return {}
     lists = [scores for part in calibration.parts for scores in part]
-    arrays: dict[str, NDArray[Any]] = {
+    arrays: dict[str, AnyArray] = {
         "calibration.count": np.array([len(scores.values) for scores in lists], dtype=np.int64),
         "calibration.score": np.concatenate([scores.values for scores in lists]).astype(np.float64),
     }

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from .._base.whole_file import check_can_replace
+from .._base.atomic_file import check_can_replace
 from .._core.ensemble import Ensemble
 from .._core.training import Record
 from .._tree import Forest

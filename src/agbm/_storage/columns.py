@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from .._base.types import AnyArray
 from .._data.dates import FORMS, PARTS
 from .._data.derivation import NO_DERIVATION, TYPED, DateColumn, Derivation
 from .._data.text_columns import NUMBER
@@ -15,7 +15,7 @@ from . import values as stored_values
 from .container import ModelFileError, Stored, shortened
 
 
-def category_arrays(section: str, categories: Mapping[int, list[Any]]) -> dict[str, NDArray[Any]]:
+def category_arrays(section: str, categories: Mapping[int, list[Any]]) -> dict[str, AnyArray]:
     """Sections with the categories of each feature."""
     features = sorted(categories)
     values = [value for feature in features for value in categories[feature]]

@@ -12,13 +12,14 @@ import os
 import struct
 import zlib
 from collections.abc import Mapping
-from typing import Any, NoReturn
+from typing import Any, BinaryIO, NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from .._base import _native
-from .._base.whole_file import replacing
+from .._base.atomic_file import replacing
+from .._base.types import AnyArray
 from .._tree.forest import NODE
 
 MAGIC = b"AGBM\r\n\x1a\n"
@@ -49,12 +50,12 @@ class ModelFileError(ValueError):
 class Stored:
     """The contents of a file. Arrays are memory-mapped; their types are checked on access."""
 
-    def __init__(self, kind: str, description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+    def __init__(self, kind: str, description: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> None:
         self.kind = kind
         self.description = description
         self._arrays = arrays
 
-    def array(self, name: str, dtype: Any) -> NDArray[Any]:
+    def array(self, name: str, dtype: DTypeLike) -> AnyArray:
         """The array of a section; raises ModelFileError if it is missing or has another type."""
         found = self._arrays.get(name)
         if found is None:
@@ -92,7 +93,7 @@ def whole(description: Mapping[str, Any], name: str, smallest: int, largest: int
 
 
 def write(
-    path: str | os.PathLike[str], kind: str, description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+    path: str | os.PathLike[str], kind: str, description: Mapping[str, Any], arrays: Mapping[str, AnyArray]
 ) -> None:
     """Write a file, or replace an existing one atomically."""
     sections = {_DESCRIPTION: _to_json(kind, description), **arrays}
@@ -100,7 +101,7 @@ def write(
         _write_sections(file, sections)
 
 
-def as_read(kind: str, description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Stored:
+def as_read(kind: str, description: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> Stored:
     """The result of `read` after `write`, without a file and without copying the arrays."""
     return Stored(kind, _parse_description(_to_json(kind, description)), arrays)
 
@@ -118,7 +119,7 @@ def _to_json(kind: str, description: Mapping[str, Any]) -> NDArray[np.uint8]:
     return np.frombuffer(content, np.uint8)
 
 
-def _write_sections(file: Any, sections: Mapping[str, NDArray[Any]]) -> None:
+def _write_sections(file: BinaryIO, sections: Mapping[str, AnyArray]) -> None:
     numbers = {dtype: number for number, dtype in _TYPES.items()}
     end = _HEADER.size + len(sections) * _ENTRY.size
     entries, contents = [], []
@@ -152,7 +153,7 @@ def parse(file: NDArray[np.uint8]) -> Stored:
     except ValueError as error:
         raise ModelFileError(str(error)) from error
     _compare("of the table", checksum, file[_HEADER.size : _HEADER.size + len(sections) * _ENTRY.size])
-    arrays: dict[str, NDArray[Any]] = {}
+    arrays: dict[str, AnyArray] = {}
     for name, number, checksum, offset, count in sections:
         dtype = _TYPES[number]
         content = file[offset : offset + count * dtype.itemsize]
@@ -168,7 +169,7 @@ def _compare(what: str, checksum: int, content: NDArray[np.uint8]) -> None:
         raise ModelFileError(f"checksum {what}: the file is damaged (stored {checksum:08x}, computed {found:08x})")
 
 
-def _parse_description(content: NDArray[Any]) -> dict[str, Any]:
+def _parse_description(content: AnyArray) -> dict[str, Any]:
     if content.dtype != np.uint8 or not 0 < content.size <= LARGEST_DESCRIPTION:
         raise ModelFileError(f"description: must have 1 to {LARGEST_DESCRIPTION} bytes of text")
     try:
@@ -184,7 +185,7 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not a JSON number")
 
 
-def shortened(value: Any) -> str:
+def shortened(value: object) -> str:
     """A value as text for an error message, shortened if it is long."""
     if isinstance(value, int) and value.bit_length() > 200:  # Python refuses to print very large integers
         return "a very large number"

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
+from .._base.types import AnyArray
 from .._core.ensemble import Ensemble, Update
 from .._tree.forest import NODE, Forest
 from .container import ModelFileError, Stored
@@ -26,7 +26,7 @@ _OF_TRAINING = {
 }  # fmt: skip
 
 
-def fingerprint(description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> str:
+def fingerprint(description: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> str:
     """The fingerprint of the model in a file: a digest of everything that its predictions depend on."""
     entries = {name: entry for name, entry in description.items() if name not in _OF_TRAINING}
     return digest_of(
@@ -56,9 +56,7 @@ def names_of_links(n_iterations: int) -> list[str]:
     return [*_FIRST_LINKS, *(f"iteration {m + 1}" for m in range(n_iterations)), _LAST_LINK[0]]
 
 
-def chain(
-    description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], ensembles: Sequence[Ensemble]
-) -> list[str]:
+def chain(description: Mapping[str, Any], arrays: Mapping[str, AnyArray], ensembles: Sequence[Ensemble]) -> list[str]:
     """The chain of a model: digests of what it was trained with and of each iteration, each after the one before it."""
     links = [""]
     for names, sections in _FIRST_LINKS.values():
@@ -69,7 +67,7 @@ def chain(
     return links[1:]
 
 
-def chain_section(links: Sequence[str]) -> dict[str, NDArray[Any]]:
+def chain_section(links: Sequence[str]) -> dict[str, AnyArray]:
     """The section with a chain."""
     return {CHAIN: np.frombuffer(bytes.fromhex("".join(links)), np.uint8)}
 
@@ -85,7 +83,7 @@ def restored_chain(stored: Stored, n_iterations: int) -> tuple[str, ...]:
 
 
 def _link(
-    description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], names: set[str], sections: tuple[str, ...],
+    description: Mapping[str, Any], arrays: Mapping[str, AnyArray], names: set[str], sections: tuple[str, ...],
     before: str,
 ) -> str:  # fmt: skip
     entries = {name: entry for name, entry in description.items() if name in names}
@@ -93,7 +91,7 @@ def _link(
 
 
 def _link_of_iteration(ensembles: Sequence[Ensemble], m: int, before: str) -> str:
-    arrays: dict[str, NDArray[Any]] = {}
+    arrays: dict[str, AnyArray] = {}
     for member, ensemble in enumerate(ensembles):
         for function in ensemble.functions_of([m]):
             forest = cast(Forest, ensemble.function(function)[0])
@@ -107,7 +105,7 @@ def _coefficients(update: Update) -> list[Any]:
     return [*numbers, bool(update.restart), [int(m) for m in update.dropped]]
 
 
-def digest_of(entries: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], before: str = "") -> str:
+def digest_of(entries: Mapping[str, Any], arrays: Mapping[str, AnyArray], before: str = "") -> str:
     """A digest of entries of a description and of sections, both in the order of their names, after another digest."""
     text = json.dumps([before, entries], sort_keys=True, separators=(",", ":"))
     digest = hashlib.sha256(text.encode())
@@ -118,7 +116,7 @@ def digest_of(entries: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], be
     return digest.hexdigest()
 
 
-def _content(array: NDArray[Any]) -> bytes:
+def _content(array: AnyArray) -> bytes:
     flat = np.ascontiguousarray(array).reshape(-1)
     if flat.dtype == NODE:
         return flat.view(np.uint8).reshape(-1, NODE.itemsize)[:, :_USED_BYTES].tobytes()

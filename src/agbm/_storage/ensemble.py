@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
+from .._base.types import AnyArray
 from .._core.ensemble import Ensemble, Update
 from .._tree.forest import NODE, Forest, Sizes, Stack
 from .container import ModelFileError, Stored, whole
@@ -40,11 +40,11 @@ _UPDATES: dict[str, Any] = {
 }
 
 
-def to_arrays(ensembles: Sequence[Ensemble]) -> dict[str, NDArray[Any]]:
+def to_arrays(ensembles: Sequence[Ensemble]) -> dict[str, AnyArray]:
     """The arrays of ensembles of trees."""
     ensemble = _joined(ensembles)
     forests = [cast(Forest, model) for model in ensemble.models]
-    arrays: dict[str, NDArray[Any]] = {name: np.zeros(0, dtype) for name, dtype in _STACK.items()}
+    arrays: dict[str, AnyArray] = {name: np.zeros(0, dtype) for name, dtype in _STACK.items()}
     if forests:
         stack = Stack.of(forests)
         arrays = {name: getattr(stack, name).ravel() for name in _STACK}
@@ -61,7 +61,7 @@ def to_arrays(ensembles: Sequence[Ensemble]) -> dict[str, NDArray[Any]]:
     return arrays
 
 
-def _without_padding(records: NDArray[Any]) -> NDArray[Any]:
+def _without_padding(records: AnyArray) -> AnyArray:
     """The same records with zeros between their fields, where joblib and skops leave whatever was in memory."""
     clean = np.zeros(records.nbytes, dtype=np.uint8).view(records.dtype)  # zeros_like would leave the padding as it is
     for name in records.dtype.names or ():

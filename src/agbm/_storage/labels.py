@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
+from .._base.types import AnyArray
 from .._labels.base import Classes, Labels, Numbers
 from .._labels.lifetimes import MOST_TIMES, Lifetimes, is_survival
 from .._labels.matrices import SHARES, LabelSets, SoftClasses
@@ -37,7 +38,7 @@ def described(labels: Labels) -> dict[str, Any]:
     return {"label_shape": list(cast(Numbers, labels).shape)}
 
 
-def to_arrays(labels: Labels) -> dict[str, NDArray[Any]]:
+def to_arrays(labels: Labels) -> dict[str, AnyArray]:
     """The sections with the classes, or with the times of events; none for other labels."""
     if isinstance(labels, Lifetimes):
         return {"event_times": labels.times}
@@ -56,7 +57,7 @@ def n_per_row(labels: Labels) -> int:
     return labels.shape[0] if isinstance(labels, Numbers) and labels.shape else 1
 
 
-def restored(estimator: Any, loss: BuiltInLoss, stored: Stored) -> Labels:
+def restored(estimator: object, loss: BuiltInLoss, stored: Stored) -> Labels:
     """The labels in a file; the loss shows whether they are probabilities."""
     classifies = is_classifier(estimator)
     if ranks(estimator):
@@ -87,7 +88,7 @@ def _restored_times(stored: Stored) -> NDArray[np.float64]:
     return times
 
 
-def _soft(classes: NDArray[Any]) -> SoftClasses:
+def _soft(classes: AnyArray) -> SoftClasses:
     if classes.dtype != np.int64 or classes.tolist() != list(range(len(classes))):
         raise ModelFileError("classes: those of probabilities must be 0, 1, 2, ...")
     return SoftClasses(classes)
@@ -114,7 +115,7 @@ def check_loss(labels: Labels, loss: BuiltInLoss) -> None:
         raise ModelFileError(f"loss: {loss} does not match the labels")
 
 
-def _class_type(classes: NDArray[Any]) -> str:
+def _class_type(classes: AnyArray) -> str:
     kind = "str" if classes.dtype.kind == "U" else classes.dtype.name
     if not _CLASS_TYPES.fullmatch(kind):
         raise ValueError(
@@ -124,7 +125,7 @@ def _class_type(classes: NDArray[Any]) -> str:
     return kind
 
 
-def _restored_classes(stored: Stored) -> NDArray[Any]:
+def _restored_classes(stored: Stored) -> AnyArray:
     kind = stored.entry("class_type", str)
     values = stored_values.from_arrays("classes", stored)
     if not _CLASS_TYPES.fullmatch(kind):

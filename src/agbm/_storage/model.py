@@ -12,12 +12,12 @@ from collections.abc import Mapping, Sequence, Set
 from typing import Any, NamedTuple, cast
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils._param_validation import InvalidParameterError
 
 from .._base import _native, threads
 from .._base.identity import library_version
 from .._base.sums import Array
+from .._base.types import AnyArray
 from .._core.ensemble import Ensemble
 from .._core.learners import Model, WeightedSum
 from .._core.methods import AGBM, GBM, VAGBM, Fading, Method
@@ -176,7 +176,7 @@ def description_of(saved: Saved) -> dict[str, Any]:
     return described | stored_labels.described(model.labels)
 
 
-def _checked_notes(notes: Any) -> dict[str, str]:
+def _checked_notes(notes: object) -> dict[str, str]:
     if not isinstance(notes, dict) or not all(isinstance(text, str) for pair in notes.items() for text in pair):
         raise TypeError(f"notes_={notes!r} must be a dict of str to str; convert other values to str.")
     return notes
@@ -193,7 +193,7 @@ def _parameters(estimator: Any) -> dict[str, Any]:
     return cast(dict[str, Any], parameters)
 
 
-def arrays_of(model: FittedModel) -> dict[str, NDArray[Any]]:
+def arrays_of(model: FittedModel) -> dict[str, AnyArray]:
     """The sections of a model, as its file has them."""
     folded = model.folded.value if isinstance(model.folded, Forest) else np.zeros(0)
     arrays = {**to_arrays(model.ensembles), "folded_value": np.asarray(folded, dtype=np.float64).ravel()}
@@ -272,7 +272,7 @@ def _checked_parameters(estimator: Any, encoded: Mapping[str, Any]) -> dict[str,
     return parameters
 
 
-def _fitted_parameters(estimator: Any, encoded: Mapping[str, Any]) -> dict[str, Any]:
+def _fitted_parameters(estimator: object, encoded: Mapping[str, Any]) -> dict[str, Any]:
     parameters = _with_defaults(Settings.of(type(estimator)()).shaping(), encoded)
     if not isinstance(parameters["method"], Method):
         raise ModelFileError("fitted_parameters: method must be a method")
@@ -348,7 +348,7 @@ def _restored_forest(reader: TableReader, stack: Stack, n_outputs: int, values: 
     return forest
 
 
-def _restored_history(best_iteration: int, stored: Stored) -> dict[str, NDArray[Any]]:
+def _restored_history(best_iteration: int, stored: Stored) -> dict[str, AnyArray]:
     columns = {name: stored.array(f"history.{name}", dtype) for name, dtype in _HISTORY.items()}
     if len({len(column) for column in columns.values()}) != 1 or not len(columns["iteration"]):
         raise ModelFileError("sizes: the sections of the history are empty or have different lengths")
@@ -359,7 +359,7 @@ def _restored_history(best_iteration: int, stored: Stored) -> dict[str, NDArray[
     return columns | {"restart": columns["restart"].astype(bool)} | _restored_scores(len(columns["iteration"]), stored)
 
 
-def _restored_scores(n_records: int, stored: Stored) -> dict[str, NDArray[Any]]:
+def _restored_scores(n_records: int, stored: Stored) -> dict[str, AnyArray]:
     if "scores" not in stored.description:
         return {}
     names = stored.entry("scores", list)
@@ -417,7 +417,7 @@ def _decode_all(encoded: Mapping[str, Any]) -> dict[str, Any]:
     return {name: _decode(value) for name, value in encoded.items()}
 
 
-def _decode(encoded: Any) -> Any:
+def _decode(encoded: object) -> Any:
     if isinstance(encoded, list):
         return [_decode(entry) for entry in encoded]
     if isinstance(encoded, int) and not -(1 << 63) <= encoded < 1 << 64:
@@ -440,7 +440,7 @@ def _decode(encoded: Any) -> Any:
 
 
 def _loss(name: str, made_of: Mapping[str, Any]) -> BuiltInLoss:
-    # Names of metrics, gains and distributions, ways to treat ties, and None for what there is no value of.
+    # Names of metrics, gains and distributions, ways to treat ties, and None for values that are not set.
     named = "LambdaRank", "ListwiseCrossEntropy", "Cox", "AcceleratedFailureTime", "HistogramDistribution"
     texts = (str, type(None)) if name in named else ()
     decoded = _decode_all(made_of)
@@ -453,7 +453,7 @@ def _loss(name: str, made_of: Mapping[str, Any]) -> BuiltInLoss:
         raise ModelFileError(f"loss: {error}") from error
 
 
-def _is_simple(value: Any) -> bool:
+def _is_simple(value: object) -> bool:
     """Whether a value is a number, or a list of numbers, or of such lists."""
     return all(map(_is_simple, value)) if isinstance(value, list) else type(value) in (int, float)
 
@@ -476,7 +476,7 @@ def _described_origin(version: str, data: RowDigest) -> dict[str, Any]:
     return {"version": version, **data.shape._asdict()}
 
 
-def _arrays_of_origin(data: RowDigest) -> dict[str, NDArray[Any]]:
+def _arrays_of_origin(data: RowDigest) -> dict[str, AnyArray]:
     """The sections with the sums of blocks and columns."""
     return {"origin.blocks": data.blocks, "origin.columns": data.columns}
 

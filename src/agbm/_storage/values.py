@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._base.types import AnyArray
 from .container import ModelFileError, Stored, shortened
 
 
@@ -30,7 +31,7 @@ _WITH_BYTES = Kind.TEXT, Kind.LARGE_INTEGER
 _SURROGATES = "surrogatepass"  # Python strings may contain half a pair, which strict UTF-8 forbids
 
 
-def to_arrays(section: str, values: Iterable[Any], what: str) -> dict[str, NDArray[Any]]:
+def to_arrays(section: str, values: Iterable[Any], what: str) -> dict[str, AnyArray]:
     """The sections for some values; `what` names the values in errors.
 
     Subclasses of str and of numbers are rejected, since they may differ from the values that would be loaded.
@@ -91,7 +92,7 @@ def _pieces(section: str, content: bytes, edges: list[int], large: NDArray[np.bo
         raise ModelFileError(f"{section}: a text is not valid UTF-8: {error}") from error
 
 
-def _kind(value: Any, what: str) -> Kind:
+def _kind(value: object, what: str) -> Kind:
     kind = _KINDS.get(type(value))
     if kind is None:
         raise ValueError(

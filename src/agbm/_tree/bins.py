@@ -13,6 +13,7 @@ from scipy.sparse import issparse
 
 from .._base import _native
 from .._base.sums import Array, exact_sum, step_of_sums
+from .._base.types import AnyArray, Matrix
 from .._base.weights import Weights
 from .forest import Forest
 
@@ -68,7 +69,7 @@ class Bins:
     @classmethod
     def from_data(
         cls,
-        X: Any,
+        X: Matrix,
         max_bins: int,
         weights: Weights | None = None,
         n_categories: NDArray[np.intp] | None = None,
@@ -176,7 +177,7 @@ class Bins:
         return bins, matrix.with_features(features, [bins.n_bins[f] for f in features], told_apart, folder)
 
     def fill(
-        self, matrix: _native.BinnedMatrix, X: NDArray[Any], rows: NDArray[np.uint32] | None, n_threads: int,
+        self, matrix: _native.BinnedMatrix, X: AnyArray, rows: NDArray[np.uint32] | None, n_threads: int,
         without: Sequence[int] = (),
     ) -> None:  # fmt: skip
         """Write the codes of X (float32 or float64) to the given rows of a matrix, None for all.
@@ -193,7 +194,7 @@ class Bins:
                 self.fill_categories(matrix, f, X[:, f], rows, n_threads)
 
     def fill_categories(
-        self, matrix: _native.BinnedMatrix, f: int, column: NDArray[Any], rows: NDArray[np.uint32] | None,
+        self, matrix: _native.BinnedMatrix, f: int, column: AnyArray, rows: NDArray[np.uint32] | None,
         n_threads: int,
     ) -> None:  # fmt: skip
         """Write the codes of the categories of feature f to the given rows of a matrix, None for all."""
@@ -275,7 +276,7 @@ class GroupedCategories:
         """Number of bins, at least one."""
         return max(1, int(self.bins.max(initial=-1)) + 1)
 
-    def bins_of(self, column: NDArray[Any]) -> Array:
+    def bins_of(self, column: AnyArray) -> Array:
         """The bin of the category of each row; NaN if it is missing or treated as missing."""
         known = column < len(self.bins)  # false for NaN
         bins = np.full(len(column), -1.0)
@@ -286,7 +287,7 @@ class GroupedCategories:
     @classmethod
     def from_data(
         cls,
-        column: NDArray[Any],
+        column: AnyArray,
         n_categories: int,
         max_bins: int,
         weights: Weights | None,
@@ -330,13 +331,13 @@ NO_CATEGORIES = GroupedCategories(np.full(1, -1, dtype=np.int16), 1)
 """Bins of a feature whose categories are not known yet."""
 
 
-def category_weight(column: NDArray[Any], n_categories: int, weights: Weights | None) -> Array:
+def category_weight(column: AnyArray, n_categories: int, weights: Weights | None) -> Array:
     """The weight of each category, by code, in rows with these codes."""
     whole, step = (None, 1.0) if weights is None else (weights.in_steps, weights.step)
     return _sums_of_categories(column, n_categories, [whole])[0] * step
 
 
-def _sums_of_categories(column: NDArray[Any], n_categories: int, parts: Sequence[Array | None]) -> list[Array]:
+def _sums_of_categories(column: AnyArray, n_categories: int, parts: Sequence[Array | None]) -> list[Array]:
     """For each part, the sum of its numbers over the rows of each category; None for the number of rows."""
     present = ~np.isnan(column)
     codes = column[present].astype(np.intp)
@@ -387,7 +388,7 @@ def _without_repeats(X: Any) -> Any:
     return columns
 
 
-def _column_blocks(X: Any, rows: NDArray[np.int64] | None) -> Iterator[NDArray[Any]]:
+def _column_blocks(X: Any, rows: NDArray[np.int64] | None) -> Iterator[AnyArray]:
     """The given rows of X as dense arrays of a few columns at a time."""
     if issparse(X):
         X, rows = (X if rows is None else X[rows]).tocsc(), None
@@ -398,7 +399,7 @@ def _column_blocks(X: Any, rows: NDArray[np.int64] | None) -> Iterator[NDArray[A
 
 
 def _weighted_thresholds(
-    X: Any, rows: NDArray[np.int64] | None, max_bins: int, weights: Weights
+    X: Matrix, rows: NDArray[np.int64] | None, max_bins: int, weights: Weights
 ) -> tuple[Array, NDArray[np.int32]]:
     whole = (weights if rows is None else weights[rows]).in_steps
     blocks = _column_blocks(X, rows)
@@ -411,7 +412,7 @@ def _joined(thresholds: list[Array]) -> tuple[Array, NDArray[np.int32]]:
 
 
 def _sparse_thresholds(
-    X: Any, rows: NDArray[np.int64] | None, max_bins: int, weights: Weights | None, n_threads: int
+    X: Matrix, rows: NDArray[np.int64] | None, max_bins: int, weights: Weights | None, n_threads: int
 ) -> tuple[Array, NDArray[np.int32]]:
     columns = _without_repeats(X if rows is None else X[rows]).tocsc()
     start = columns.indptr.astype(np.int64, copy=False)
@@ -438,7 +439,7 @@ def _replaced(
     return np.concatenate(parts), counts
 
 
-def feature_thresholds(column: NDArray[Any], max_bins: int, weight: Array) -> Array:
+def feature_thresholds(column: AnyArray, max_bins: int, weight: Array) -> Array:
     """Midpoints between neighbouring distinct values; if there are too many, only those at the quantiles.
 
     Weights are integers, so the order of the rows does not matter. With equal weights, the thresholds are the same as

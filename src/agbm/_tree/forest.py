@@ -13,6 +13,7 @@ from scipy.sparse import issparse
 
 from .._base import _native
 from .._base.sums import Array
+from .._base.types import AnyArray, Matrix
 
 # How many values of a sparse matrix are made dense at a time: whole rows of about 32 MB in total, at least one row.
 SPARSE_VALUES = 4_000_000
@@ -107,7 +108,7 @@ class Forest:
         """Number of trees."""
         return len(self.roots)
 
-    def predict(self, X: Any, n_threads: int) -> Array:
+    def predict(self, X: Matrix, n_threads: int) -> Array:
         """Sums of the values of all trees (function, output, row); X is float32 or float64, dense or sparse."""
         sums = np.empty((X.shape[0], self.n_outputs, self.n_functions))
         if isinstance(X, np.ndarray):  # faster to test than issparse, which counts for one row
@@ -168,7 +169,7 @@ class Forest:
         by_function = columns.reshape(-1, self.n_outputs, self.n_functions, self.n_features + 1)
         return by_function.transpose(2, 1, 0, 3)
 
-    def _used_values(self, X: Any) -> Iterator[NDArray[Any]]:
+    def _used_values(self, X: Any) -> Iterator[AnyArray]:
         """Sparse rows as dense arrays, some rows at a time, with the used features only."""
         rows = X.tocsr()[:, self._used]
         step = max(1, SPARSE_VALUES // max(len(self._used), 1))

@@ -15,6 +15,7 @@ from scipy.sparse import issparse
 
 from .._base import _native
 from .._base.sums import Array
+from .._base.types import AnyArray, Matrix
 from .._base.weights import Weights
 from .._core.learners import DivergedError, Fit, Model, Newton, fit_of
 from .._core.ring import RingPart
@@ -72,8 +73,7 @@ class TreeLearner:
         """What is drawn for every tree."""
         return Shares(self.subsample, self.colsample_bytree, self.colsample_bynode, self.seed)
 
-    def bind(self, X: Any, n_train: int, weights: Weights | None, residual: Array) -> TreeFitter:
-        """See Learner."""
+    def bind(self, X: Matrix, n_train: int, weights: Weights | None, residual: Array) -> TreeFitter:
         return BinnedTable(self, X, n_train, weights).bind(self, RingPart(n_train), weights, residual)
 
     def leaf_rows(self, n_train: int, weights: Weights | None) -> LeafRows:
@@ -105,7 +105,6 @@ class TreeLearner:
         return list(given[outputs.start : outputs.stop]) if isinstance(given, Sequence) else [given]
 
     def combine(self, models: Sequence[Model], weights: Sequence[Array]) -> Forest:
-        """See Learner."""
         return fold([as_forest(model) for model in models], weights)
 
 
@@ -160,7 +159,7 @@ class TableBins:
     """
 
     def __init__(
-        self, learner: TreeLearner, X: Any, n_given: int, weights: Weights | None,
+        self, learner: TreeLearner, X: Matrix, n_given: int, weights: Weights | None,
         order: NDArray[np.intp] | None = None,
     ) -> None:  # fmt: skip
         """X has n_given rows that members train on or hold out, with these weights, and then others.
@@ -197,7 +196,6 @@ class BinnedTable:
         self, learner: TreeLearner, X: Any, n_given: int, weights: Weights | None,
         order: NDArray[np.intp] | None = None,
     ) -> None:  # fmt: skip
-        """See TableBins."""
         self._X = X
         self._bins = TableBins(learner, X, n_given, weights, order)
         leaf = learner.leaf_rows(n_given, weights if weights is None or order is None else weights[order])
@@ -242,15 +240,12 @@ class TreesOfIterations(ABC, Generic[F]):
         self._iteration = 0
 
     def skip(self) -> None:
-        """See Fitter."""
         self._iteration += 1
 
     def fit(self, r: F, newton: Newton[F] | None) -> Fit[F]:
-        """See Fitter."""
         return self._fit_all([r], newton, self._draw())[0]
 
     def fit_pair(self, r: F, c: F, newton: Newton[F] | None, *, second: bool) -> tuple[Fit[F], Fit[F] | None]:
-        """See Fitter."""
         sample = self._draw()
         if self._learner.shared_structure:
             first, other = self._fit_all([r, c], newton, sample)
@@ -260,7 +255,7 @@ class TreesOfIterations(ABC, Generic[F]):
 
     @abstractmethod
     def values(self, model: Model) -> Sequence[F]:
-        """See Fitter."""
+        """The values (output, row) of each function of a fitted model on the rows of the objective."""
 
     def _draw(self) -> Sample:
         """The sample for the trees of this iteration. It depends only on the seed and the iteration."""
@@ -284,7 +279,7 @@ class TreesOfIterations(ABC, Generic[F]):
         """The rows of the matrix by the numbers of training rows; None if they are the same."""
         return None if self._order is None else self._part.training_rows(self._order)
 
-    def _in_order(self, by_number: NDArray[Any]) -> NDArray[Any]:
+    def _in_order(self, by_number: AnyArray) -> AnyArray:
         """Values (..., row) in the order of vectors, from those in the order of the table."""
         if self._order is None:
             return by_number
@@ -347,7 +342,7 @@ class TreeFitter(TreesOfIterations[Array]):
         return TreeFitter(learner, self._coded, self._part, self._weights)
 
     def values(self, model: Model) -> Sequence[Array]:
-        """See Fitter. The trees must have been grown with the same bins."""
+        """The values of each function of trees that were grown with the same bins."""
         forest = as_forest(model)
         values = forest.values_on(self._coded.matrix, self._bins.left_codes(forest), self._learner.n_threads)
         return list(self._part.turned(values))
@@ -380,13 +375,14 @@ class TreeFitter(TreesOfIterations[Array]):
 class TableFitter(TreeFitter):
     """Trees bound to the rows of a table."""
 
-    def __init__(self, learner: TreeLearner, coded: CodedRows, part: RingPart, weights: Weights | None, X: Any) -> None:
+    def __init__(
+        self, learner: TreeLearner, coded: CodedRows, part: RingPart, weights: Weights | None, X: Matrix
+    ) -> None:
         """X has the rows in the order of their numbers."""
         super().__init__(learner, coded, part, weights)
         self._X = X
 
     def with_learner(self, learner: TreeLearner) -> TableFitter:
-        """See TreeFitter."""
         return TableFitter(learner, self._coded, self._part, self._weights, self._X)
 
     def with_known_bins(self) -> TreeFitter:
@@ -399,7 +395,7 @@ class TableFitter(TreeFitter):
         return np.ascontiguousarray(self._in_order(found))
 
     def values(self, model: Model) -> Sequence[Array]:
-        """See Fitter. Trees of an earlier run may have been grown with other bins."""
+        """The values of each function; trees of an earlier run may have been grown with other bins."""
         return list(self._in_order(model.predict(self._X, self._learner.n_threads)))
 
 

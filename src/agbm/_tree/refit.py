@@ -56,7 +56,6 @@ class RefittingFitter:
         self._structures: dict[int, tuple[Forest, Forest]] = {}  # new forests and those they come from
 
     def skip(self) -> None:
-        """See Fitter."""
         self._next()
 
     def _next(self) -> tuple[_Pair, RowSample | None]:
@@ -66,14 +65,16 @@ class RefittingFitter:
         return next(self._pairs), sample
 
     def fit(self, r: Array, newton: Newton[Array] | None) -> Fit[Array]:
-        """See Fitter."""
         (primary, _), sample = self._next()
         return self._refit([r], newton, [primary], sample)[0]
 
     def fit_pair(
         self, r: Array, c: Array, newton: Newton[Array] | None, *, second: bool
     ) -> tuple[Fit[Array], Fit[Array] | None]:
-        """See Fitter. If this iteration has no learner for c in the earlier run, that for r gives the structure."""
+        """Fit two residuals.
+
+        If this iteration has no learner for c in the earlier run, that for r gives the structure.
+        """
         (primary, momentum), sample = self._next()
         other = primary if momentum is None else momentum
         if self._learner.shared_structure:
@@ -83,7 +84,7 @@ class RefittingFitter:
         return first, self._refit([c], newton, [other], sample)[0] if second else None
 
     def values(self, model: Model) -> Sequence[Array]:
-        """See Fitter; for trees that this fitter has returned."""
+        """The values of each function of trees that this fitter has returned."""
         forest, structure = self._structures[id(model)]
         return list(values_of(forest, self._leaves(structure)))
 

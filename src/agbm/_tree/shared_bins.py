@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from .._base.sums import Array
+from .._base.types import Matrix
 from .._base.weights import Weights
 from .._core.ring import RingPart
 from .bins import Bins, GroupedCategories, sample_of
@@ -22,7 +21,9 @@ class SharedBins:
     so because of their residuals: each part bins its categories itself, from its own training rows.
     """
 
-    def __init__(self, X: Any, rows: NDArray[np.intp], max_bins: int, weights: Weights | None, n_threads: int) -> None:
+    def __init__(
+        self, X: Matrix, rows: NDArray[np.intp], max_bins: int, weights: Weights | None, n_threads: int
+    ) -> None:
         """X has all rows; thresholds come from the given ones, whose weights are `weights`."""
         some = X if len(rows) == X.shape[0] else X[rows]
         self._X = X

@@ -91,13 +91,11 @@ class Residual:
         return np.stack([prediction, np.maximum(prediction ** (self.power / 2), np.finfo(np.float64).tiny)])
 
     def lower(self, summary: Array, threshold: Array) -> Array:
-        """See IntervalMeasure."""
         with np.errstate(invalid="ignore", over="ignore"):
             bound = summary[0] - self._distance(summary, threshold)
         return np.asarray(np.fmin(np.fmax(bound, self.lowest), self.highest))
 
     def upper(self, summary: Array, threshold: Array) -> Array:
-        """See IntervalMeasure."""
         with np.errstate(invalid="ignore", over="ignore"):
             bound = summary[0] + self._distance(summary, threshold)
         return np.asarray(np.fmax(np.fmin(bound, self.highest), self.lowest))
@@ -106,14 +104,12 @@ class Residual:
         return threshold if self.power == 0.0 else threshold * summary[1]
 
     def score(self, y: Array, raw: Array) -> Array:
-        """See Nonconformity."""
         summary = self.summary(raw)
         with np.errstate(invalid="ignore", over="ignore"):
             distance = np.abs(y - summary[0])
             return covering_score(self, y, summary, distance if self.power == 0.0 else distance / summary[1])
 
     def worst_score(self, y: Array, raw: Array, slack: Array) -> Array:
-        """See Nonconformity."""
         return largest_score(self, y, raw, slack)
 
 
@@ -126,19 +122,17 @@ class ClassShare:
     """1 for two classes."""
 
     def scores(self, raw: Array) -> Array:
-        """See SetMeasure."""
         if self.n_scores > 1:
             return np.asarray(1.0 - self.loss.inverse_link(raw))
         second = np.asarray(self.loss.inverse_link(raw[0]))
         return np.stack([second, 1.0 - second])
 
     def score(self, y: Array, raw: Array) -> Array:
-        """See Nonconformity."""
         found = self.scores(raw)[y.astype(np.intp), np.arange(len(y))]
         return np.where(np.isnan(found), np.inf, found)
 
     def worst_score(self, y: Array, raw: Array, slack: Array) -> Array:
-        """See Nonconformity. Probabilities change by at most as much as raw scores, of which the rounding is added."""
+        """The largest nonconformity: probabilities change by at most as much as raw scores; rounding is added."""
         return np.asarray(self.score(y, raw) + slack.max(axis=0, initial=0.0) + ROUNDING)
 
 
@@ -232,7 +226,7 @@ def whole_weights(weights: Array, largest: float) -> Integers:
     return np.rint(weights / largest * WEIGHT_UNITS).astype(np.int64)
 
 
-def exact_coverage(coverage: Any) -> Fraction:
+def exact_coverage(coverage: object) -> Fraction:
     """The coverage as the fraction that its user means: 0.9 is nine tenths, not the nearest double."""
     valid = isinstance(coverage, Real) and not isinstance(coverage, bool) and 0.0 < float(coverage) < 1.0
     found = Fraction(str(coverage)).limit_denominator(10**9) if valid else Fraction(0)

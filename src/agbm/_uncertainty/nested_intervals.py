@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from .._base.sums import Array
-from .._losses import Loss, exp, log, traits_of
+from .._losses import exp, log, traits_of
 from .conformal import ROUNDING, Nonconformity, covering_score, largest_score
 
 _LEAST_TAIL = math.log(np.finfo(np.float64).tiny)
@@ -29,7 +29,7 @@ class NestedQuantiles:
     the interval that the label is a bound of, linear between two intervals, less that of the outermost one.
     """
 
-    loss: Loss
+    loss: Any
 
     @property
     def n_scores(self) -> int:
@@ -51,11 +51,9 @@ class NestedQuantiles:
         return np.concatenate([quantiles[:n], middle[np.newaxis], quantiles[len(quantiles) - n :]])
 
     def lower(self, summary: Array, threshold: Array) -> Array:
-        """See IntervalMeasure."""
         return -self._bound(-summary[: len(summary) // 2 + 1][::-1], threshold)
 
     def upper(self, summary: Array, threshold: Array) -> Array:
-        """See IntervalMeasure."""
         return self._bound(summary[len(summary) // 2 :], threshold)
 
     def _bound(self, outwards: Array, threshold: Array) -> Array:
@@ -70,7 +68,6 @@ class NestedQuantiles:
         return np.asarray(np.maximum(bound, outwards[0]))
 
     def score(self, y: Array, raw: Array) -> Array:
-        """See Nonconformity."""
         summary = self.summary(raw)
         n = len(summary) // 2
         below, above = self._score(-y, -summary[: n + 1][::-1]), self._score(y, summary[n:])
@@ -88,7 +85,6 @@ class NestedQuantiles:
         return np.where(y <= outwards[0], places[0], score)
 
     def worst_score(self, y: Array, raw: Array, slack: Array) -> Array:
-        """See Nonconformity."""
         return largest_score(self, y, raw, slack)
 
 
@@ -107,24 +103,20 @@ class Standardised:
         return np.stack([raw[0], exp(raw[1])])
 
     def lower(self, summary: Array, threshold: Array) -> Array:
-        """See IntervalMeasure."""
         bound = summary[0] - threshold * summary[1]
         return _exp_of_any(bound) if self.logarithms else np.asarray(bound)
 
     def upper(self, summary: Array, threshold: Array) -> Array:
-        """See IntervalMeasure."""
         bound = summary[0] + threshold * summary[1]
         return _exp_of_any(bound) if self.logarithms else np.asarray(bound)
 
     def score(self, y: Array, raw: Array) -> Array:
-        """See Nonconformity."""
         summary = self.summary(raw)
         with np.errstate(divide="ignore"):
             score = np.abs((log(y) if self.logarithms else y) - summary[0]) / summary[1]
         return covering_score(self, y, summary, score * (1.0 + ROUNDING))
 
     def worst_score(self, y: Array, raw: Array, slack: Array) -> Array:
-        """See Nonconformity."""
         return worst_corner(self, y, raw, slack)
 
 
@@ -149,15 +141,12 @@ class TailProbability:
         return raw
 
     def lower(self, summary: Array, threshold: Array) -> Array:
-        """See IntervalMeasure."""
         return np.asarray(self.loss.frozen(summary).ppf(_tail(threshold)))
 
     def upper(self, summary: Array, threshold: Array) -> Array:
-        """See IntervalMeasure."""
         return np.asarray(self.loss.frozen(summary).isf(_tail(threshold)))
 
     def score(self, y: Array, raw: Array) -> Array:
-        """See Nonconformity."""
         frozen = self.loss.frozen(raw)
         tail = np.minimum(frozen.cdf(y), frozen.sf(np.nextafter(y, -np.inf)))  # both contain the label itself
         with np.errstate(divide="ignore"):
@@ -165,7 +154,7 @@ class TailProbability:
         return covering_score(self, y, raw, score * (1.0 + ROUNDING) + ROUNDING)
 
     def worst_score(self, y: Array, raw: Array, slack: Array) -> Array:
-        """See Nonconformity. Probabilities of bins change by a factor of at most exp(2 slack)."""
+        """The largest nonconformity: probabilities of bins change by a factor of at most exp(2 slack)."""
         if traits_of(self.loss).prediction == "mean_of_bins":
             return np.asarray(self.score(y, raw) + 2.0 * slack.max(axis=0))
         return worst_corner(self, y, raw, slack)

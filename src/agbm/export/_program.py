@@ -1,4 +1,4 @@
-"""What the exports to programming languages share: the trees as arrays that a loop walks, and text that is safe."""
+"""Shared parts of the exports to programming languages: the trees as arrays that a loop traverses, and safe text."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class Program:
 
     The next node is `next`, or the one after it if a row goes right: if the number is above `number` (missing values:
     unless OTHER_SIDE is set), or if a category is not in the set (if it is, where OTHER_SIDE is set). A leaf has no
-    bits in `what` and is its own next node, so that walks of different lengths can take the same number of steps.
+    bits in `what` and is its own next node, so that paths of different lengths can take the same number of steps.
     """
 
     number: Array
-    """Of an inner node, the threshold, or where its set begins; of a leaf, its value, or where its values begin."""
+    """The threshold of an inner node or the start of its set; the value of a leaf or the start of its values."""
     what: NDArray[np.uint32]
     """The feature, and the bits INNER, OTHER_SIDE and BY_SET."""
     next: NDArray[np.uint32]
@@ -139,7 +139,7 @@ def quoted(text: str) -> str:
 
 
 def about(fitted: View, trees: Program) -> list[str]:
-    """Lines on the model, for a comment."""
+    """Lines that describe the model, for a comment."""
     lines = [
         f"agbm {version('agbm')}, {len(trees.roots):,} trees with {len(trees.number):,} nodes, checksum "
         f"{trees.digest()}, loss {quoted(repr(fitted.loss))[1:-1]}.",

@@ -12,6 +12,7 @@ from numpy.typing import DTypeLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from .._base.sums import Array
+from .._base.types import Table
 from .._estimators.base import BaseAGBM
 from .._labels.matrices import LabelSets
 from .._losses import Loss, prediction_of
@@ -106,7 +107,7 @@ class View:
             for column, output in enumerate(tree.outputs):
                 yield replace(tree, value=tree.value[:, column : column + 1], first_output=output)
 
-    def tree(self, number: Any) -> Tree:
+    def tree(self, number: int) -> Tree:
         """One of the trees."""
         if not isinstance(number, (int, np.integer)) or not 0 <= number < len(self.trees):
             raise ValueError(
@@ -116,14 +117,14 @@ class View:
         return self.trees[int(number)]
 
 
-def feature_names(model: Any, features: Iterable[int] | None = None) -> list[str]:
+def feature_names(model: BaseAGBM, features: Iterable[int] | None = None) -> list[str]:
     """The names of the features of a model, all or some; x0, x1 and so on if it has none."""
     known = getattr(model, "feature_names_in_", None)
     chosen = range(model.n_features_in_) if features is None else features
     return [f"x{f}" if known is None else str(known[f]) for f in chosen]
 
 
-def view(model: Any) -> View:
+def view(model: BaseAGBM) -> View:
     """The view of a fitted model; raises ValueError if it cannot be exported."""
     check_fitted(model)
     fitted = model.model_
@@ -135,7 +136,8 @@ def view(model: Any) -> View:
             f"init={start!r}: a model that starts from another model cannot be exported; use init='prior' or "
             "init='zero'."
         )
-    several = isinstance(fitted.labels, LabelSets)
+    labels: Any = fitted.labels
+    several = isinstance(labels, LabelSets)
     classes = None if several else getattr(model, "classes_", None)
     trees = list(_trees(forest, categories)) if isinstance(forest, Forest) else _no_trees(len(start))
     return View(
@@ -147,12 +149,12 @@ def view(model: Any) -> View:
         loss=fitted.loss,
         link=_link(fitted.loss, classes),
         classes=classes,
-        one_column=classes is not None or (not several and fitted.labels.single),
+        one_column=classes is not None or (not several and labels.single),
         several_labels=several,
     )
 
 
-def encode(model: Any, X: Any, dtype: DTypeLike = np.float64) -> NDArray[Any]:
+def encode(model: BaseAGBM, X: Table, dtype: DTypeLike = np.float64) -> NDArray[Any]:
     """X as a matrix of the given type, in the form that exported models accept.
 
     Categories become their codes in the model; categories that were not seen in fit get the code after the last. Dates
@@ -164,7 +166,7 @@ def encode(model: Any, X: Any, dtype: DTypeLike = np.float64) -> NDArray[Any]:
     return np.ascontiguousarray(table.toarray() if hasattr(table, "toarray") else table, dtype=dtype)
 
 
-def check_fitted(model: Any) -> None:
+def check_fitted(model: object) -> None:
     """Raise an error unless the model is a fitted model of this library."""
     if not isinstance(model, BaseAGBM):
         raise TypeError(f"model={model!r} must be a fitted AGBMClassifier, AGBMRegressor, AGBMRanker or AGBMSurvival.")

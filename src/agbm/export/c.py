@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from .._estimators.base import BaseAGBM
 from ._formulas import FUNCTIONS, Finish, finish_of, number, written
 from ._formulas import C as NOTATION
 from ._program import Program, about, as_number, listed_values, program
@@ -136,7 +137,7 @@ _CODE_OF_TEXT = (
 )
 
 
-def to_c(model: Any, *, name: str = "agbm") -> str:
+def to_c(model: BaseAGBM, *, name: str = "agbm") -> str:
     """A fitted model as a C99 file without dependencies; results have the same bits as those of the model.
 
     A row is an array of doubles in the order of `encode`; `{name}_code_of_text` and `{name}_code_of_number` return the

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._estimators.base import BaseAGBM
 from ._formulas import FUNCTIONS, JAVASCRIPT, Finish, finish_of, number, written
 from ._program import FEATURE_SHIFT, INNER, Program, about, as_number, listed_values, program, quoted
 from ._view import View, view
@@ -68,7 +69,7 @@ export function predict(row) {
 }
 
 
-def to_js(model: Any, *, contributions: bool = False) -> str:
+def to_js(model: BaseAGBM, *, contributions: bool = False) -> str:
     """A fitted model as an ES module without dependencies; results have the same bits as those of the model.
 
     Its functions are `predict(row)`, for classifiers `predictProba(row)`, and `encode(values)`, which makes a row from

@@ -6,10 +6,10 @@ import json
 import re
 from collections.abc import Iterable
 from itertools import chain
-from typing import Any
 
 import numpy as np
 
+from .._estimators.base import BaseAGBM
 from .._losses import traits_of
 from ._view import Tree, View, view
 
@@ -17,7 +17,7 @@ from ._view import Tree, View, view
 _CATEGORICAL, _DEFAULT_LEFT, _NAN = 1, 2, 8
 
 
-def to_lightgbm(model: Any) -> str:
+def to_lightgbm(model: BaseAGBM) -> str:
     """A fitted model in the text format of LightGBM: `lightgbm.Booster(model_str=to_lightgbm(model))`.
 
     Its input is the result of `encode`, or a pandas data frame in which exactly the categorical columns have the type

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from .._base.sums import Array
+from .._estimators.base import BaseAGBM
 from ._view import Tree, View, library, view
 
 # The versions that the operators need: TreeEnsemble exists since version 5 of ai.onnx.ml and this IR version.
@@ -25,7 +26,7 @@ _OFFSET = "offset"
 _LARGEST_EXPONENT = 700.0
 
 
-def to_onnx(model: Any, *, dtype: DTypeLike = np.float32, columns: bool = False, offset: bool = False) -> Any:
+def to_onnx(model: BaseAGBM, *, dtype: DTypeLike = np.float32, columns: bool = False, offset: bool = False) -> Any:
     """A fitted model as an onnx.ModelProto.
 
     dtype is the type of the input, the trees and the output: float32, or float64 for full precision. float32 inputs

@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from .._base.sums import Array
+from .._estimators.base import BaseAGBM
 from ._view import Tree, View, view
 
 
-def to_shap(model: Any, dtype: DTypeLike = np.float64) -> dict[str, Any]:
+def to_shap(model: BaseAGBM, dtype: DTypeLike = np.float64) -> dict[str, Any]:
     """A fitted model in the form that shap.TreeExplainer accepts: ``shap.TreeExplainer(to_shap(model))``.
 
     Its SHAP values are those of predict_contributions, up to rounding. With background rows, as in

@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 
 from .._base.sums import Array
+from .._estimators.base import BaseAGBM
 from ._view import Tree, View, library, view
 
 
-def export_text(model: Any, tree: int = 0, *, precision: int = 6, max_categories: int = 10) -> str:
+def export_text(model: BaseAGBM, tree: int = 0, *, precision: int = 6, max_categories: int = 10) -> str:
     """A tree of a fitted model as text, one line per node.
 
     Inner nodes show their condition, training rows and gain; leaves show their value, multiplied by the weight of the
@@ -25,7 +26,7 @@ def export_text(model: Any, tree: int = 0, *, precision: int = 6, max_categories
     return "\n".join([labels.title, *_lines(labels)]) + "\n"
 
 
-def to_graphviz(model: Any, tree: int = 0, *, precision: int = 6, max_categories: int = 10) -> str:
+def to_graphviz(model: BaseAGBM, tree: int = 0, *, precision: int = 6, max_categories: int = 10) -> str:
     """A tree of a fitted model in DOT, the language of Graphviz; the parameters are those of export_text."""
     labels = Labels(view(model), tree, precision, max_categories)
     lines = [
@@ -40,7 +41,7 @@ def to_graphviz(model: Any, tree: int = 0, *, precision: int = 6, max_categories
     return "\n".join([*lines, "}"]) + "\n"
 
 
-def plot_tree(model: Any, tree: int = 0, ax: Any = None, *, precision: int = 4, max_categories: int = 6) -> Any:
+def plot_tree(model: BaseAGBM, tree: int = 0, ax: Any = None, *, precision: int = 4, max_categories: int = 6) -> Any:
     """Plot a tree of a fitted model with matplotlib and return the axes; the parameters are those of export_text.
 
     By default, ax is a new figure that is large enough for the tree.

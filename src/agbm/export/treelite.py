@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from .._estimators.base import BaseAGBM
 from ._view import Tree, View, library, view
 
 
-def to_treelite(model: Any) -> Any:
+def to_treelite(model: BaseAGBM) -> Any:
     """A fitted model as a treelite.Model, with thresholds and values in float64.
 
     Its input is the result of `encode`. treelite.gtil.predict returns an array of shape (rows, outputs, classes):
@@ -43,7 +44,7 @@ def to_treelite(model: Any) -> Any:
 
 
 def _place(output: int, n: int, vectors: bool) -> int:
-    """The index of the target or class of a tree, out of n; -1 if its leaves have values for all."""
+    """The index of the target or class of a tree, out of n; -1 if its leaves have values for all of them."""
     if n == 1:
         return 0
     return -1 if vectors else output

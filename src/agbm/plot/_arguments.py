@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .._base.types import Table, Values
 from .._core.methods import name_of
 from .._data.dates import from_days
 from .._data.rows import some_of
+from .._estimators.base import BaseAGBM
 from .._estimators.classifier import AGBMClassifier
 from .._labels.matrices import LabelSets
 from ..export._view import check_fitted, feature_names
 
+Models: TypeAlias = "BaseAGBM | Mapping[str, BaseAGBM] | Sequence[BaseAGBM]"
+"""Fitted models: one, several by name, or several that are named after their methods."""
 
-def named_models(models: Any, also: type | tuple[()] = ()) -> dict[str, Any]:
+
+def named_models(models: object, also: type | tuple[()] = ()) -> dict[str, Any]:
     """Models by name; those of a list are named after their method, with their position if methods repeat.
 
     `also` is another type with an attribute `method` that is accepted.
@@ -39,7 +44,7 @@ def named_models(models: Any, also: type | tuple[()] = ()) -> dict[str, Any]:
     return named
 
 
-def named_classifiers(models: Any) -> dict[str, AGBMClassifier]:
+def named_classifiers(models: Models) -> dict[str, AGBMClassifier]:
     """Classifiers by name, as `named_models`."""
     named = named_models(models)
     for name, model in named.items():
@@ -49,23 +54,23 @@ def named_classifiers(models: Any) -> dict[str, AGBMClassifier]:
     return named
 
 
-def check_one_class(model: Any, name: str) -> None:
+def check_one_class(model: BaseAGBM, name: str) -> None:
     """Raise ValueError for a classifier with several labels per row; `name` is the model in the message."""
     if isinstance(model.model_.labels, LabelSets):
         raise ValueError(f"{name} has several labels per row; this plot needs one class per row. Fit one label alone.")
 
 
-def check_labels(name: str, model: AGBMClassifier, y: Any) -> None:
+def check_labels(name: str, model: AGBMClassifier, y: Values) -> None:
     """Raise ValueError if y has labels that are not classes of the model."""
     classes = model.classes_.tolist()
-    unknown = [label for label in np.unique(y).tolist() if label not in classes]
+    unknown = [label for label in np.unique(np.asanyarray(y)).tolist() if label not in classes]
     if unknown:
         raise ValueError(
             f"y has labels {some_of(unknown)} that {name!r} does not know; its classes are {some_of(classes)}."
         )
 
 
-def feature_position(model: Any, feature: Any) -> int:
+def feature_position(model: BaseAGBM, feature: str | int) -> int:
     """The position of a feature that is given by name or position."""
     names = feature_names(model)
     if isinstance(feature, str):
@@ -81,7 +86,7 @@ def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
 
 
-def output_index(model: Any, target: Any) -> int:
+def output_index(model: BaseAGBM, target: object) -> int:
     """The index of the output that `target` names; 0 if there is only one."""
     n_outputs = model.model_.n_outputs
     if n_outputs == 1:
@@ -95,7 +100,7 @@ def output_index(model: Any, target: Any) -> int:
     return names.index(target)
 
 
-def output_suffix(model: Any, output: int) -> str:
+def output_suffix(model: BaseAGBM, output: int) -> str:
     """Text to append to "score", such as " of class b"; empty for a single output of a regressor."""
     if isinstance(model.model_.labels, LabelSets):
         return f" of label {output}"
@@ -104,13 +109,13 @@ def output_suffix(model: Any, output: int) -> str:
     return f" of output {output}" if model.model_.n_outputs > 1 else ""
 
 
-def check_top(top: Any) -> None:
+def check_top(top: int) -> None:
     """Raise ValueError unless `top` is a number of features."""
     if not isinstance(top, (int, np.integer)) or top < 1:
         raise ValueError(f"top={top!r} must be a positive integer.")
 
 
-def as_array(model: Any, X: Any) -> NDArray[Any]:
+def as_array(model: BaseAGBM, X: Table) -> NDArray[Any]:
     """A table of any kind as an array: numbers with NaN or, if there are categories or dates, objects with None."""
     columns, dates = feature_columns(model, X, range(model.n_features_in_)), model.model_.reader.derivation.dates
     all_numbers = not dates and not model.model_.listed_values
@@ -120,7 +125,7 @@ def as_array(model: Any, X: Any) -> NDArray[Any]:
     return array
 
 
-def feature_columns(model: Any, X: Any, features: Sequence[int]) -> list[NDArray[Any]]:
+def feature_columns(model: BaseAGBM, X: Table, features: Sequence[int]) -> list[NDArray[Any]]:
     """Some features of X as the model sees them: numbers with NaN, or categories with None, for missing values.
 
     All unknown categories of a feature are one value, which is unknown as well.

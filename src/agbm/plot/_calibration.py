@@ -6,17 +6,19 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from .._base.sums import Array
-from ._arguments import check_labels, named_classifiers
+from .._base.types import Table, Values
+from ._arguments import Models, check_labels, named_classifiers
 from ._style import DASHES, GREY, add_legend, axes_below, line_style, new_axes, plain_numbers, shortened
 
 Outcomes = tuple[Array, NDArray[np.bool_]]
 """For each row, the predicted probability of an event, and whether it occurred."""
 
 
-def calibration(models: Any, X: Any, y: Any, *, bins: int = 10, ax: Any = None) -> Any:
+def calibration(models: Models, X: Table, y: Values, *, bins: int = 10, ax: Axes | None = None) -> Any:
     """Plot a reliability diagram of classifiers: observed frequencies against predicted probabilities.
 
     models is a fitted classifier, a dict of classifiers by name, or a list; X and y are test rows. With two classes,
@@ -37,14 +39,14 @@ def calibration(models: Any, X: Any, y: Any, *, bins: int = 10, ax: Any = None) 
     )
 
 
-def outcomes(y: Any, probabilities: Array, classes: NDArray[Any]) -> Outcomes:
+def outcomes(y: Values, probabilities: Array, classes: NDArray[Any]) -> Outcomes:
     """The second of two classes is the event; with more classes, a correct prediction is."""
     if len(classes) == 2:
         return probabilities[:, 1], np.asarray(y) == classes[1]
     return probabilities.max(axis=1), classes[probabilities.argmax(axis=1)] == np.asarray(y)
 
 
-def draw_calibration(ax: Any, predicted: Mapping[str, Outcomes], event: str | None, *, bins: int = 10) -> Any:
+def draw_calibration(ax: Axes, predicted: Mapping[str, Outcomes], event: str | None, *, bins: int = 10) -> Axes:
     """Draw a reliability diagram of outcomes by the names of their models; event is None for correct predictions."""
     from sklearn.calibration import calibration_curve  # slow to import
 

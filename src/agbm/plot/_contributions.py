@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from .._base.sums import Array
+from .._base.types import Table
+from .._estimators.base import BaseAGBM
 from ..export._view import check_fitted, feature_names
 from ._arguments import check_top, feature_columns, output_index, output_suffix
 from ._style import BLUE, GREY, ORANGE, axes_for_rows, plain_numbers, shortened, value_text
 
 
-def contributions(model: Any, X: Any, *, target: Any = None, top: int = 12, ax: Any = None) -> Any:
+def contributions(model: BaseAGBM, X: Table, *, target: object = None, top: int = 12, ax: Axes | None = None) -> Any:
     """Plot the contributions of features to raw scores (predict_contributions).
 
     The `top` features with the largest mean absolute contribution come first; the others are added up. A single row
@@ -27,7 +30,7 @@ def contributions(model: Any, X: Any, *, target: Any = None, top: int = 12, ax: 
     """
     check_fitted(model)
     check_top(top)
-    shape = getattr(X, "shape", None) or np.shape(X)
+    shape = getattr(X, "shape", None) or np.shape(cast(ArrayLike, X))
     if len(shape) != 2 or shape[0] == 0:
         raise ValueError(
             f"X must be a table with at least one row, got shape {shape}; pass a single row as X[:1], not X[0]."
@@ -57,7 +60,7 @@ def contributions(model: Any, X: Any, *, target: Any = None, top: int = 12, ax: 
     return ax
 
 
-def _waterfall(ax: Any, base: float, parts: Array) -> None:
+def _waterfall(ax: Axes, base: float, parts: Array) -> None:
     """Draw bars below each other, each starting where the previous one ends."""
     ends = base + np.cumsum(parts)
     rows = np.arange(len(parts))
@@ -84,7 +87,7 @@ def _waterfall(ax: Any, base: float, parts: Array) -> None:
     ax.set(xlim=(low - room, high + room), ylim=(bottom + 0.7, -1.2))
 
 
-def _strips(ax: Any, parts: Sequence[Array], columns: Sequence[NDArray[Any]]) -> None:
+def _strips(ax: Axes, parts: Sequence[Array], columns: Sequence[NDArray[Any]]) -> None:
     """Draw the contributions of all rows as dots, spread vertically where they are dense."""
     map_of_values = plt.get_cmap("cividis")
     ax.axvline(0.0, color="0.3", linewidth=1.0, zorder=1)

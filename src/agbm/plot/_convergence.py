@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, NullFormatter
 
 from .._base.sums import Array
+from .._estimators.base import BaseAGBM
 from .._estimators.cross_validation import CrossValidation
 from .._fit.scoring import row_sets
 from ._arguments import named_models
@@ -19,8 +21,17 @@ from ._style import GREY, add_legend, line_style, new_axes, plain_numbers
 # For each value of `against`: the column of history_, and the label of the x-axis.
 _X_AXES = {"trees": ("trees", "trees"), "iterations": ("iteration", "iterations"), "seconds": ("seconds", "seconds")}
 
+Run: TypeAlias = "BaseAGBM | CrossValidation"
 
-def convergence(models: Any, against: str = "trees", *, metric: str = "loss", log: bool = False, ax: Any = None) -> Any:
+
+def convergence(
+    models: Run | Mapping[str, Run] | Sequence[Run],
+    against: str = "trees",
+    *,
+    metric: str = "loss",
+    log: bool = False,
+    ax: Axes | None = None,
+) -> Any:
     """Plot the training loss (dashed) and the validation loss (solid) per iteration, with a star at the best one.
 
     models is a fitted model, a result of agbm.cv, a dict of these by name, or a list. against, the x-axis, is "trees",
@@ -62,7 +73,7 @@ class _Run(NamedTuple):
     """The standard deviations over the folds of metrics of the validation rows; empty for a model."""
 
     @classmethod
-    def of(cls, run: Any) -> _Run:
+    def of(cls, run: Run) -> _Run:
         if not isinstance(run, CrossValidation):
             return cls(run.history_, run.best_iteration_, {})
         kept = {name.removesuffix("_mean"): of for name, of in run.history.items() if not name.endswith("_std")}
@@ -84,7 +95,7 @@ class Curve:
     """Half the height of a band around the last loss."""
 
 
-def draw_curves(ax: Any, curves: Mapping[str, Curve]) -> None:
+def draw_curves(ax: Axes, curves: Mapping[str, Curve]) -> None:
     """Draw curves by the names of their models, with a legend."""
     handles = []
     for number, (name, curve) in enumerate(curves.items()):
@@ -129,7 +140,7 @@ def _check_positive(losses: Mapping[str, Mapping[str, Array]], metric: str) -> N
                 )
 
 
-def _explain_lines(ax: Any, named: Sequence[str], handles: Sequence[Any], kinds: Sequence[str]) -> None:
+def _explain_lines(ax: Axes, named: Sequence[str], handles: Sequence[Any], kinds: Sequence[str]) -> None:
     """Add a legend: the models, if there are several, and what lines and stars mean."""
     several = len(named) > 1
     colour = GREY if several else handles[0].get_color()
@@ -142,7 +153,7 @@ def _explain_lines(ax: Any, named: Sequence[str], handles: Sequence[Any], kinds:
     add_legend(ax, [*handles[: len(names)], *meanings.values()], [*names, *meanings])
 
 
-def _make_log(ax: Any) -> None:
+def _make_log(ax: Axes) -> None:
     low, high = ax.dataLim.intervaly
     ax.set_yscale("log")
     if high < 100.0 * low:  # powers of ten would be one or two ticks

@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 
+from .._estimators.base import BaseAGBM
 from ..export._view import check_fitted, feature_names
 from ._arguments import check_top
 from ._style import BLUE, axes_for_rows, shortened
 
 
-def importances(model: Any, kind: str = "gain", *, top: int = 20, ax: Any = None) -> Any:
+def importances(model: BaseAGBM, kind: str = "gain", *, top: int = 20, ax: Axes | None = None) -> Any:
     """Plot the `top` most important features as bars, by their share of the gain or by their number of splits.
 
     kind is "gain" (feature_importances_) or "splits" (split_counts_); docs/explain.md explains both.

@@ -8,9 +8,12 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.axes import Axes
 from sklearn.base import BaseEstimator, RegressorMixin, is_classifier, is_regressor
 
+from .._base.types import AnyArray, Table, Values
 from .._data.tables import missing
+from .._estimators.base import BaseAGBM
 from ..export._view import check_fitted, feature_names
 from ._arguments import check_one_class, feature_columns, feature_position, output_index, output_suffix
 from ._recursion import category_dots, check_options, draw_panel
@@ -18,16 +21,16 @@ from ._style import BLACK, BLUE, SKY, plain_numbers, shortened
 
 
 def partial_dependence(
-    model: Any,
-    X: Any,
+    model: BaseAGBM,
+    X: Table,
     features: Iterable[Any],
     *,
     kind: str = "average",
     method: str = "brute",
-    target: Any = None,
+    target: object = None,
     max_categories: int = 20,
     n_cols: int = 3,
-    ax: Any = None,
+    ax: Axes | Sequence[Axes] | AnyArray | None = None,
     **options: Any,
 ) -> Any:
     """Plot how predictions depend on features, on average over the rows of X.
@@ -83,7 +86,7 @@ def partial_dependence(
     return axes[0] if len(axes) == 1 else np.array(axes, dtype=object)
 
 
-def _check_no_dates(model: Any, panels: Sequence[Sequence[int]]) -> None:
+def _check_no_dates(model: BaseAGBM, panels: Sequence[Sequence[int]]) -> None:
     dates = [feature_names(model)[f] for panel in panels for f in panel if f in model.model_.reader.derivation.dates]
     if dates:
         raise ValueError(
@@ -92,7 +95,7 @@ def _check_no_dates(model: Any, panels: Sequence[Sequence[int]]) -> None:
         )
 
 
-def _panels(n: int, n_cols: int, ax: Any) -> list[Any]:
+def _panels(n: int, n_cols: int, ax: Axes | Sequence[Axes] | AnyArray | None) -> list[Any]:
     if n == 0:
         raise ValueError("features=[] must name at least one feature.")
     if ax is not None:
@@ -109,7 +112,7 @@ def _panels(n: int, n_cols: int, ax: Any) -> list[Any]:
     return list(grid.flat[:n])
 
 
-def _with_all_values(model: Any, X: Any, panel: Sequence[int]) -> Any:
+def _with_all_values(model: BaseAGBM, X: Any, panel: Sequence[int]) -> Any:
     """A copy of X in which the features of a panel have a finite number or a category in every row."""
     if not isinstance(X, np.ndarray) and not hasattr(X, "iloc"):
         raise TypeError(f"X must be an array or a pandas data frame, such as X.to_pandas(); got {type(X).__name__}.")
@@ -129,7 +132,7 @@ def _with_all_values(model: Any, X: Any, panel: Sequence[int]) -> Any:
 
 
 def _draw_panel(
-    axis: Any, model: Any, table: Any, panel: Sequence[int], known: Mapping[int, Sequence[Any]], output: int,
+    axis: Axes, model: BaseAGBM, table: Any, panel: Sequence[int], known: Mapping[int, Sequence[Any]], output: int,
     settings: Mapping[str, Any],
 ) -> None:  # fmt: skip
     """Draw the mean predictions of the rows of a table; `known` has the categories to show."""
@@ -156,17 +159,17 @@ def _draw_panel(
 class _AsRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """A fitted ranker or survival model as a regressor: scikit-learn accepts no others."""
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: BaseAGBM) -> None:
         self.model = model
 
-    def fit(self, X: Any, y: Any) -> _AsRegressor:
+    def fit(self, X: Table, y: Values) -> _AsRegressor:
         """The model is fitted already."""
         return self
 
     def __sklearn_is_fitted__(self) -> bool:
         return True
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: Table) -> Any:
         """Scores, or risks."""
         return self.model.predict(X)
 

@@ -7,11 +7,14 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 from numpy.typing import NDArray
 from scipy.stats.mstats import mquantiles
 from sklearn.utils import Bunch
 
 from .._base.sums import Array
+from .._base.types import Table
+from .._estimators.base import BaseAGBM
 from ..export._view import feature_names
 from ._arguments import feature_columns
 from ._style import BLUE, value_text
@@ -29,7 +32,7 @@ def check_options(kind: str, options: Mapping[str, Any]) -> None:
 
 
 def draw_panel(
-    axis: Any, model: Any, X: Any, panel: Sequence[int], known: Mapping[int, Sequence[Any]], output: int,
+    axis: Axes, model: BaseAGBM, X: Table, panel: Sequence[int], known: Mapping[int, Sequence[Any]], output: int,
     options: Mapping[str, Any],
 ) -> None:  # fmt: skip
     """Draw the mean scores of the training rows; `known` has the categories to show."""
@@ -72,7 +75,7 @@ def draw_panel(
     display.plot(ax=[axis], **options)
 
 
-def category_dots(axis: Any, model: Any, feature: int, categories: Sequence[Any], means: NDArray[Any]) -> None:
+def category_dots(axis: Axes, model: BaseAGBM, feature: int, categories: Sequence[Any], means: NDArray[Any]) -> None:
     """Draw means as dots: scikit-learn's display places its bars by the categories' numeric values."""
     places = range(len(categories))
     axis.plot(places, means, "o", color=BLUE, markersize=6)

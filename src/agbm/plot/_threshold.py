@@ -7,15 +7,23 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 
 from .._base.sums import Array
-from ._arguments import check_labels, named_classifiers
+from .._base.types import Table, Values
+from ._arguments import Models, check_labels, named_classifiers
 from ._calibration import Outcomes, outcomes
 from ._style import DASHES, GREY, add_legend, line_style, new_axes, plain_numbers, shortened
 
 
 def threshold_costs(
-    models: Any, X: Any, y: Any, *, false_positive: float = 1.0, false_negative: float = 1.0, ax: Any = None
+    models: Models,
+    X: Table,
+    y: Values,
+    *,
+    false_positive: float = 1.0,
+    false_negative: float = 1.0,
+    ax: Axes | None = None,
 ) -> Any:
     """Plot the mean cost per row of decisions by a binary classifier against their threshold.
 
@@ -47,8 +55,8 @@ def check_costs(false_positive: float, false_negative: float) -> None:
 
 
 def draw_costs(
-    ax: Any, predicted: Mapping[str, Outcomes], event: str, false_positive: float, false_negative: float
-) -> Any:
+    ax: Axes, predicted: Mapping[str, Outcomes], event: str, false_positive: float, false_negative: float
+) -> Axes:
     """Draw the costs for outcomes by the names of their models."""
     handles = []
     for number, found in enumerate(predicted.values()):

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sized
+from typing import Any, cast
 
 import numpy as np
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
 from scipy.stats import binom
 
 from .._base.sums import Array
+from .._base.types import Table, Values
 from .._base.weights import refuse_dates
 from .._data.rows import some_of
+from .._estimators.base import BaseAGBM
 from .._estimators.classifier import AGBMClassifier
+from .._labels.base import Numbers
 from .._losses import traits_of
 from ..export._view import check_fitted, feature_names
 from ._arguments import check_labels, feature_position
@@ -23,7 +29,14 @@ BAND = 0.025, 0.975
 
 # Drawing
 def intervals(
-    model: Any, X: Any, y: Any = None, *, feature: Any = None, coverage: float = 0.9, offset: Any = None, ax: Any = None
+    model: BaseAGBM,
+    X: Table,
+    y: Values | None = None,
+    *,
+    feature: str | int | None = None,
+    coverage: float = 0.9,
+    offset: Values | None = None,
+    ax: Axes | None = None,
 ) -> Any:
     """Plot the intervals of a regressor as a band, with its predictions as a line and the labels y as dots.
 
@@ -48,7 +61,7 @@ def intervals(
     _label_axes(ax, model, position, x)
     bounds, line, y = bounds[order], line[order], None if y is None else y[order]
     shown = _within_axes(ax, bounds, line, y)
-    handles = [ax.fill_between(x, shown[:, 0], shown[:, 1], color=SKY, alpha=0.35, linewidth=0)]
+    handles: list[Artist] = [ax.fill_between(x, shown[:, 0], shown[:, 1], color=SKY, alpha=0.35, linewidth=0)]
     handles += ax.plot(x, line, color=BLUE, linewidth=1.5, zorder=3)  # above the dots
     names = [f"{100 * coverage:g} % interval", _line_name(model)]
     if y is not None:
@@ -59,7 +72,7 @@ def intervals(
     return ax
 
 
-def coverage(model: Any, X: Any, y: Any, *, offset: Any = None, ax: Any = None) -> Any:
+def coverage(model: BaseAGBM, X: Table, y: Values, *, offset: Values | None = None, ax: Axes | None = None) -> Any:
     """Plot the share of labels within the intervals, or sets of classes, of a model against their nominal coverage.
 
     X and y are test rows. Nominal coverages are 0.05, 0.1, ..., 0.95. The band around the diagonal is where 95 % of the
@@ -67,10 +80,12 @@ def coverage(model: Any, X: Any, y: Any, *, offset: Any = None, ax: Any = None) 
     that have calibrated the model. Several outputs have one line each.
     """
     found = covered(model, X, y, offset)
-    return draw_coverage(new_axes(ax, 5.0, 5.4), found, len(y))
+    return draw_coverage(new_axes(ax, 5.0, 5.4), found, len(cast(Sized, y)))
 
 
-def pit(model: Any, X: Any, y: Any, *, offset: Any = None, bins: int = 20, ax: Any = None) -> Any:
+def pit(
+    model: BaseAGBM, X: Table, y: Values, *, offset: Values | None = None, bins: int = 20, ax: Axes | None = None
+) -> Any:
     """Plot a histogram of the probability integral transform, for models with predict_dist.
 
     The transform of a label is the probability that its predicted distribution gives to smaller numbers. If the
@@ -87,7 +102,7 @@ def pit(model: Any, X: Any, y: Any, *, offset: Any = None, bins: int = 20, ax: A
     return draw_pit(new_axes(ax), transformed(distribution, y, places_of(len(y))), bins=int(bins))
 
 
-def draw_coverage(ax: Any, found: Array, n_rows: int) -> Any:
+def draw_coverage(ax: Axes, found: Array, n_rows: int) -> Axes:
     """Draw observed coverages at LEVELS, (level) or (level, output), of a number of rows."""
     low, high = (binom.ppf(share, n_rows, LEVELS) / n_rows for share in BAND)
     ax.fill_between(LEVELS, low, high, color=GREY, alpha=0.25, linewidth=0)
@@ -101,7 +116,7 @@ def draw_coverage(ax: Any, found: Array, n_rows: int) -> Any:
     return ax
 
 
-def draw_pit(ax: Any, values: Array, *, bins: int = 20) -> Any:
+def draw_pit(ax: Axes, values: Array, *, bins: int = 20) -> Axes:
     """Draw the histogram of transformed labels."""
     counts, edges = np.histogram(values, bins=bins, range=(0.0, 1.0))
     ax.bar(edges[:-1], counts, width=1.0 / bins, align="edge", color=BLUE, edgecolor="white", linewidth=0.5)
@@ -114,7 +129,7 @@ def draw_pit(ax: Any, values: Array, *, bins: int = 20) -> Any:
 
 
 # Numbers
-def covered(model: Any, X: Any, y: Any, offset: Any = None) -> Array:
+def covered(model: BaseAGBM, X: Table, y: Values, offset: Values | None = None) -> Array:
     """The share of labels in the intervals or sets of each nominal coverage: (level), or (level, output)."""
     check_fitted(model)
     if isinstance(model, AGBMClassifier):
@@ -139,7 +154,7 @@ def transformed(distribution: Any, y: Array, places: Array) -> Array:
     return np.asarray(below + places * (upto - below))
 
 
-def _distribution_of(model: Any, X: Any, offset: Any) -> Any:
+def _distribution_of(model: BaseAGBM, X: Table, offset: Values | None) -> Any:
     """The predicted distributions; raises an error that names another plot if there are none."""
     check_fitted(model)
     if isinstance(model, AGBMClassifier):
@@ -152,14 +167,14 @@ def _distribution_of(model: Any, X: Any, offset: Any) -> Any:
     return distribution
 
 
-def point_predictions(model: Any, predicted: Array) -> Array:
+def point_predictions(model: BaseAGBM, predicted: Array) -> Array:
     """One number per row: the prediction or, for a list of quantiles, the middle one."""
     traits = traits_of(model.model_.loss)
     return predicted[:, traits.middle] if traits.listed_quantiles else predicted
 
 
 # Arguments
-def _line_name(model: Any) -> str:
+def _line_name(model: BaseAGBM) -> str:
     traits = traits_of(model.model_.loss)
     if not traits.quantiles:
         return "prediction"
@@ -167,11 +182,10 @@ def _line_name(model: Any) -> str:
     return "median" if level == 0.5 else f"{level:g} quantile"
 
 
-def _check_one_output(model: Any, name: str) -> None:
-    if model.model_.labels.shape:
-        raise ValueError(
-            f"plot.{name} needs one label per row; the model has {model.model_.labels.shape[0]}. Fit one alone."
-        )
+def _check_one_output(model: BaseAGBM, name: str) -> None:
+    shape = cast(Numbers, model.model_.labels).shape
+    if shape:
+        raise ValueError(f"plot.{name} needs one label per row; the model has {shape[0]}. Fit one alone.")
 
 
 def _check_length(y: Any, n_rows: int) -> None:
@@ -179,7 +193,7 @@ def _check_length(y: Any, n_rows: int) -> None:
         raise ValueError(f"y has shape {np.shape(y)}; it must have one label for each of the {n_rows} rows of X.")
 
 
-def _numbers(y: Any, shape: tuple[int, ...]) -> Array:
+def _numbers(y: Values, shape: tuple[int, ...]) -> Array:
     """Labels as finite numbers, of a shape."""
     refuse_dates(y, "y")
     numbers: Array = np.asarray(y, dtype=np.float64)
@@ -191,13 +205,13 @@ def _numbers(y: Any, shape: tuple[int, ...]) -> Array:
     return numbers
 
 
-def _feature_values(model: Any, X: Any, position: int) -> Array:
+def _feature_values(model: BaseAGBM, X: Table, position: int) -> Array:
     """The numbers of a feature, or the codes of its categories; that of unknown ones follows the last."""
     column = model.model_.reader.numbers(X)[:, [position]]
     return np.array(column.toarray() if hasattr(column, "toarray") else column, dtype=np.float64).ravel()
 
 
-def _label_axes(ax: Any, model: Any, position: int | None, x: Array) -> None:
+def _label_axes(ax: Axes, model: BaseAGBM, position: int | None, x: Array) -> None:
     """Label the x-axis, which shows a feature, or row numbers if `position` is None."""
     title = "rows, sorted by prediction" if position is None else shortened(feature_names(model)[position])
     ax.set_xlabel(title, parse_math=False)
@@ -212,7 +226,7 @@ def _label_axes(ax: Any, model: Any, position: int | None, x: Array) -> None:
         plain_numbers(ax.xaxis)
 
 
-def _within_axes(ax: Any, bounds: Array, line: Array, y: Array | None) -> Array:
+def _within_axes(ax: Axes, bounds: Array, line: Array, y: Array | None) -> Array:
     """Bounds with infinite ones at the limits of the axes, which are then set."""
     if np.isfinite(bounds).all():
         return bounds

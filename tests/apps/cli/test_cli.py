@@ -20,8 +20,8 @@ import agbm
 from agbm._apps import cli
 from agbm._apps.cli.reading import data as _data
 from agbm._apps.cli.reading import files as files
-from agbm._apps.study import comparison
-from agbm._apps.study.evaluation import metrics_of_classes, metrics_of_values
+from agbm._apps.evaluation import comparison
+from agbm._apps.evaluation.metrics import metrics_of_classes, metrics_of_values
 from agbm._data.hold_out import hold_out, seed_of
 from agbm.methods import AGBM
 from commands import FEW, ONE, SOLD, agbm_table, fails, mixed, run

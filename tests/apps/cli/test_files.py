@@ -14,10 +14,10 @@ import pytest
 from scipy.sparse import issparse
 from sklearn.datasets import dump_svmlight_file
 
-from agbm._apps.cli.options import Form
 from agbm._apps.cli.reading import files as files
 from agbm._apps.cli.reading.files import Column, open_table, write_pieces
-from agbm._base.whole_file import replacing
+from agbm._apps.cli.shared_options import Form
+from agbm._base.atomic_file import replacing
 
 
 def frame(n=30):

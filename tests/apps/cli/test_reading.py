@@ -15,10 +15,10 @@ import pandas as pd
 import pytest
 
 import agbm
-from agbm._apps.cli.options import Form
 from agbm._apps.cli.reading import sources as sources
 from agbm._apps.cli.reading.files import Column, open_table
 from agbm._apps.cli.reading.text_numbers import Mixed
+from agbm._apps.cli.shared_options import Form
 from commands import FEW, ONE, SOLD, fails, mixed, run
 
 LINES = "größe;menge;stadt\n1,5;10;Köln\n?;-999;?\n2,25;30;Düren\n"

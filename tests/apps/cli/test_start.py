@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from agbm._apps import cli
-from agbm._apps.cli import parsers as parsers
+from agbm._apps.cli import command_options
 from agbm._apps.cli.commands import export
 from agbm._apps.cli.status import status
 from agbm._fit.auto import ITERATIONS
@@ -49,7 +49,7 @@ def in_terminal(monkeypatch):
 
 
 def test_help_and_version_import_nothing_heavy():
-    words = [name for name in parsers.COMMANDS if name not in ("report", "paper")]
+    words = [name for name in command_options.COMMANDS if name not in ("report", "paper")]
     package = str(Path(cli.__file__).parent.parent)
     done = subprocess.run([sys.executable, "-c", LIGHT, package, *words], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -58,7 +58,7 @@ def test_help_and_version_import_nothing_heavy():
     assert max(map(len, done.stdout.splitlines())) <= 80
 
 
-@pytest.mark.parametrize("command", parsers.COMMANDS)
+@pytest.mark.parametrize("command", command_options.COMMANDS)
 def test_the_help_of_a_command_is_the_one_in_the_list(command):
     """Commands that are only named have it twice."""
     lines = {wanted: cli.make_parser(wanted).format_help() for wanted in (command, "")}
@@ -70,7 +70,7 @@ def test_numbers_and_names_that_a_parser_repeats():
         f"(default: {ITERATIONS})"
         in cli.make_parser("compare")._subparsers._group_actions[0].choices["compare"].format_help()
     )
-    assert list(parsers.EXPORT_FORMATS) == list(export.FORMATS)
+    assert list(command_options.EXPORT_FORMATS) == list(export.FORMATS)
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,9 @@ def test_numbers_and_names_that_a_parser_repeats():
 def test_something_is_seen_before_the_imports(words, text, monkeypatch):
     seen, terminal = [], in_terminal(monkeypatch)
     monkeypatch.setattr(
-        parsers, "import_module", lambda *given: seen.append(terminal.getvalue()) or SimpleNamespace(run=lambda _: None)
+        command_options,
+        "import_module",
+        lambda *given: seen.append(terminal.getvalue()) or SimpleNamespace(run=lambda _: None),
     )
     assert cli.main(words) == 0
     assert seen == [text]
@@ -129,7 +131,7 @@ def test_idle_threads_of_openmp_sleep_in_compare(chosen, monkeypatch):
         seen.append(os.environ.get("OMP_WAIT_POLICY"))
         return SimpleNamespace(run=lambda _: None)
 
-    monkeypatch.setattr(parsers, "import_module", module)
+    monkeypatch.setattr(command_options, "import_module", module)
     cli.main(["train", "t.csv", "--target", "y", "--out", "m"])
     cli.main(["compare", "t.csv", "--target", "y"])
     assert seen == [chosen, chosen or "passive"]
@@ -175,6 +177,6 @@ def test_interrupted_while_importing(monkeypatch, capsys):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(parsers, "import_module", interrupted)
+    monkeypatch.setattr(command_options, "import_module", interrupted)
     assert cli.main(SOLD) == 130
     assert capsys.readouterr().err == "interrupted\n"

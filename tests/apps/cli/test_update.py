@@ -9,7 +9,7 @@ import pytest
 
 import agbm
 from agbm._apps.cli.commands import update as command
-from agbm._apps.study.evaluation import metrics_of_classes, metrics_of_values
+from agbm._apps.evaluation.metrics import metrics_of_classes, metrics_of_values
 from agbm._data.hold_out import hold_out
 from commands import fails, run
 

@@ -34,6 +34,8 @@ from sklearn.model_selection import train_test_split
 import browser as browsers
 from agbm import AGBMClassifier, AGBMRegressor
 from agbm._apps import cli
+from agbm._apps.evaluation.metrics import Metric, Tried
+from agbm._apps.evaluation.tasks import task_of
 from agbm._apps.report import (
     Column,
     Findings,
@@ -46,8 +48,6 @@ from agbm._apps.report import (
 )
 from agbm._apps.report.markup import number, percent, seconds
 from agbm._apps.report.models import losses_of
-from agbm._apps.study.evaluation import Metric, Tried
-from agbm._apps.study.tasks import task_of
 from agbm.export import export_text
 from agbm.methods import AGBM, GBM
 

@@ -11,11 +11,11 @@ from sklearn.metrics import mean_absolute_error, mean_pinball_loss
 
 from agbm import AGBMClassifier, AGBMRegressor
 from agbm._apps import cli
+from agbm._apps.evaluation.tasks import task_of
 from agbm._apps.report import Findings, loss_name, predictions_of, to_html, tried_from_model
 from agbm._apps.report.markup import number, percent
 from agbm._apps.report.measured import COVERAGE_ROWS, sample_of
 from agbm._apps.report.predictions import baseline
-from agbm._apps.study.tasks import task_of
 from agbm.losses import Quantile
 
 FEW = {"max_iter": 8, "n_members": 1, "early_stopping": False, "max_depth": 3, "max_leaf_nodes": None}

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agbm._engines.device.bins import GROUP_COLUMNS, DeviceBins
-from agbm._engines.device.matrix import DeviceMatrix
-from agbm._engines.device.table import rounded_down, table_to_device
+from agbm._engines.device.matrix import DeviceMatrix, rounded_down, table_to_device
 from agbm._tree.bins import Bins, GroupedCategories
 from devices import a_device
 from forests import LAYOUTS

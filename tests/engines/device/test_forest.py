@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from agbm._engines.device import forest as device_forest
 from agbm._engines.device.forest import DeviceForest
-from agbm._engines.device.table import table_to_device
+from agbm._engines.device.matrix import table_to_device
 from agbm._tree.forest import NODE, Forest
 from devices import a_device
 from forests import LAYOUTS, random_forest

@@ -7,9 +7,8 @@ from agbm._base import _native
 from agbm._base.weights import Weights
 from agbm._core.learners import DivergedError, Newton
 from agbm._core.ring import RingPart
-from agbm._engines.device.bins import GROUP_COLUMNS
+from agbm._engines.device.bins import GROUP_COLUMNS, BinnedRows
 from agbm._engines.device.fitter import DeviceFitter, DeviceWeights
-from agbm._engines.device.rows import BinnedRows
 from agbm._tree import TreeLearner
 from agbm._tree.bins import Bins
 from agbm._tree.learner import CodedRows, TreeFitter

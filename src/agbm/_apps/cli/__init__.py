@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Any
 
-from .parsers import add_commands
+from .command_options import add_commands
 from .status import printable
 
 

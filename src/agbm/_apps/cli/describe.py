@@ -11,7 +11,7 @@ import numpy as np
 from ..._data.derivation import DateColumn
 from ..._fit.progress import readable
 from .. import report as report
-from ..study.tasks import Ranking, Regression, Survival
+from ..evaluation.tasks import Ranking, Regression, Survival
 from .model import DECIMAL_COMMAS, FIRST_INDEX, FORM, note_of_form
 from .output import listed
 from .reading.data import Question
@@ -50,13 +50,13 @@ def describe(question: Question) -> dict[str, str]:
 
 
 def _date_in_words(name: str, column: DateColumn) -> str:
-    """Return what trees see of a column of dates."""
+    """Return the features that trees derive from a column of dates."""
     form = f" ({column.form})" if column.form else ""
     return f"{name}{form}: {', '.join(['elapsed time', *column.parts])}"
 
 
 def unread_in_words(unread: Mapping[str, Sequence[str]]) -> str:
-    """Return the columns with text that counts as missing, and some of it."""
+    """Return the columns with text that counts as missing, with examples."""
     return "; ".join(f"{name} ({listed(list(map(repr, texts)))})" for name, texts in unread.items() if texts)
 
 

@@ -13,14 +13,14 @@ from ..._core.methods import name_of
 from ..._fit.progress import readable
 from ..._labels.matrices import LabelSets
 from ...export._view import feature_names
-from ..study.evaluation import Metric
-from ..study.tasks import task_of
-from .options import USUAL, Form, is_encoding
+from ..evaluation.metrics import Metric
+from ..evaluation.tasks import task_of
 from .output import listed, unbroken
 from .reading.data import Model, check_column, warn_of_missed
 from .reading.files import DataFile, open_table
 from .reading.labels import label_types, labels_in, noted_second
 from .reading.offsets import noted_column, of_rows, offsets_in
+from .shared_options import USUAL, Form, is_encoding
 
 FORM = "csv"
 """Note in the model file: how the csv file with the training data was stored, where it differs from the usual."""
@@ -29,7 +29,7 @@ FIRST_INDEX = "first index"
 DECIMAL_COMMAS = "decimal commas"
 """Note in the model file: the columns of the training file with decimal commas."""
 NEEDED = "add it, since a model with offsets is evaluated with them"
-"""What to do if the rows to evaluate a model on have no offsets."""
+"""Advice for evaluation rows without offsets."""
 
 
 def important(model: Model) -> dict[str, float]:
@@ -118,7 +118,7 @@ def open_for(
     """Open a file for a model; return the file and the names of the model's features.
 
     What `form` does not specify is as in the training data. Columns are read with the types the model was trained with:
-    text features as text, whatever they look like in this file, and others as numbers, but for dates. `texts` and
+    text features as text, whatever they look like in this file, and others as numbers, except for dates. `texts` and
     `numbers` name further columns to read as text or as numbers.
     """
     names = [str(name) for name in getattr(model, "feature_names_in_", ())]

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..study.evaluation import Metric
+from ..evaluation.metrics import Metric
 from .status import printable
 
 WIDEST, USUAL_WIDTH = 110, 80
@@ -77,7 +77,7 @@ def show_json(found: Mapping[str, Any]) -> None:
     print(json.dumps(plain(found), indent=2))
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Any:
     """Convert a value to types that JSON supports."""
     if isinstance(value, Metric):
         return vars(value)

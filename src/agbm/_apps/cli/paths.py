@@ -1,4 +1,4 @@
-"""Input and output paths of commands: checks before training, and saving such that no trained model is lost."""
+"""Input and output paths of commands: checks before training, and saving without losing a trained model."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 
-from ..._base.whole_file import check_can_replace, is_special
+from ..._base.atomic_file import check_can_replace, is_special
 from .output import size
 from .reading.data import Model
 

@@ -8,8 +8,11 @@ from typing import Any, cast
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.ticker import SymmetricalLogLocator
 
+from ..._base.types import AnyArray
 from ...methods import AGBM, GBM
 from ...plot._style import BLACK, BLUE, GREEN, ORANGE, PINK, RED, SKY
 from .curves import Curve, Line, Plan
@@ -43,7 +46,7 @@ def draw_curves(plan: Plan, curves: Sequence[Curve], folder: Path) -> list[Path]
         return _save(figure, folder / plan.name)
 
 
-def _panel(axis: Any, curves: Sequence[Curve], styles: Mapping[str, Mapping[str, Any]], name: str) -> None:
+def _panel(axis: Axes, curves: Sequence[Curve], styles: Mapping[str, Mapping[str, Any]], name: str) -> None:
     for curve in curves:
         losses, style = getattr(curve, name), styles[curve.title]
         axis.plot(curve.trees, losses, label=curve.title, **style)
@@ -89,7 +92,7 @@ def draw_tracks(tracks: Sequence[Track], folder: Path) -> list[Path]:
         return _save(figure, folder / f"theory-{tracks[0].problem}")
 
 
-def _draw_track(axes: Any, track: Track, colour: str) -> None:
+def _draw_track(axes: AnyArray, track: Track, colour: str) -> None:
     (cosines, momenta), (gaps, potentials) = axes
     columns = track.columns
     iterations = range(1, len(columns["gap"]) + 1)
@@ -104,7 +107,7 @@ def _draw_track(axes: Any, track: Track, colour: str) -> None:
     potentials.plot(iterations, columns["error_terms"], color=colour, linestyle="--")  # NaN if not defined
 
 
-def _save(figure: Any, stem: Path) -> list[Path]:
+def _save(figure: Figure, stem: Path) -> list[Path]:
     paths = [stem.with_suffix(".png"), stem.with_suffix(".svg")]
     figure.savefig(paths[0], dpi=200)
     figure.savefig(paths[1], metadata={"Date": None})

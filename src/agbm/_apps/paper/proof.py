@@ -9,15 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from ..._base.sums import Array
+from ..._base.types import AnyArray
 from ..._core.boosting import Step, agbm, gbm
 from ..._core.objective import LocalObjective
 from ..._core.schedules import PaperSchedule
 from ..._core.theory import ErrorTerm, admissible_momentum, potential, rate_bound
+from ..._losses.base import BuiltInLoss
 from ..._tree import TreeLearner
 from ..._tree.bins import Bins
 from ..._tree.learner import TreeFitter
@@ -91,7 +92,7 @@ def known_problem(data: DataSet, n_threads: int = 1) -> Known:
     X = np.ascontiguousarray(data.X, dtype=np.float64)
     learner = TreeLearner(max_depth=LEVELS, min_samples_leaf=1, max_bins=255, n_threads=n_threads)
     codes = Bins.from_data(X, learner.max_bins).encode(X, n_threads).codes()
-    loss: Any = LogLoss() if data.classifies else HalfSquaredError()
+    loss: BuiltInLoss = LogLoss() if data.classifies else HalfSquaredError()
     y = np.where(data.y > 0, 1.0 - SOFT, SOFT) if data.classifies else data.y.astype(np.float64)
     _, group = np.unique(codes, axis=0, return_inverse=True)
     means = np.bincount(group, weights=y) / np.bincount(group)
@@ -104,7 +105,7 @@ def known_problem(data: DataSet, n_threads: int = 1) -> Known:
     return Known(data.name, problem, optimum, lowest, loss.smoothness, spans, X, learner)
 
 
-def spans_rows(codes: Any, n_groups: int) -> bool:
+def spans_rows(codes: AnyArray, n_groups: int) -> bool:
     """Whether sums of stumps, and therefore of trees, can take arbitrary values in all groups of equal rows."""
     rows = np.unique(codes, axis=0)
     cuts = [rows[:, [j]] <= np.unique(rows[:, j])[:-1] for j in range(rows.shape[1])]

@@ -25,8 +25,10 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, ParameterSampler, ShuffleSplit
 
+from ..._estimators.base import BaseAGBM
 from ..._estimators.classifier import AGBMClassifier
 from ..._estimators.regressor import AGBMRegressor
+from ..._losses.base import BuiltInLoss
 from ...losses import HalfSquaredError, LogLoss
 from ...methods import AGBM, GBM, VAGBM
 from .data_sets import DataSet
@@ -165,7 +167,7 @@ def run(data: DataSet, number: int, method: Method, conventions: Conventions) ->
     return [final(data, train, test, method, trees, chosen[trees], conventions) for trees in TREES]
 
 
-def estimator(data: DataSet, method: Method, trees: int, conventions: Conventions, **parameters: Any) -> Any:
+def estimator(data: DataSet, method: Method, trees: int, conventions: Conventions, **parameters: object) -> Any:
     """The estimator of a method with a given number of trees."""
     fixed = {**FIXED, "max_depth": conventions.levels} if method.tuned else {}
     return estimator_of(data, {**fixed, **method.parameters, **parameters}, trees, conventions.seed)
@@ -213,7 +215,7 @@ class _Scores:
     def __init__(self, trees_per_iteration: int) -> None:
         self._trees_per_iteration = trees_per_iteration
 
-    def __call__(self, model: Any, X: Any, y: NDArray[Any]) -> dict[str, float]:
+    def __call__(self, model: BaseAGBM, X: Any, y: NDArray[Any]) -> dict[str, float]:
         """Return the scores, by number of trees."""
         losses = staged_losses(model, X, y)
         return {str(trees): -losses[min(trees // self._trees_per_iteration, len(losses)) - 1] for trees in TREES}
@@ -250,12 +252,12 @@ def final(
     )
 
 
-def staged_losses(model: Any, X: Any, y: NDArray[Any]) -> list[float]:
+def staged_losses(model: BaseAGBM, X: Any, y: NDArray[Any]) -> list[float]:
     """The mean loss of f^1, f^2, ... on some rows, or that of the initial function if the model has no iterations."""
     X = X.toarray() if issparse(X) else X  # it is small, and would otherwise be converted again for every tree
     if isinstance(model, AGBMClassifier):
         staged, whole = model.staged_decision_function, model.decision_function
-        loss: Any = LogLoss()
+        loss: BuiltInLoss = LogLoss()
         labels = (y == model.classes_[1]).astype(np.float64)
     else:
         staged, whole = model.staged_predict, model.predict

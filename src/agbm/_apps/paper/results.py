@@ -74,7 +74,7 @@ def write_page(folder: Path) -> list[Path]:
     return page.write([*parts, sections.of_making(made)], TITLE, folder)
 
 
-def _table_sections(found: Any) -> list[page.Section]:
+def _table_sections(found: Mapping[str, Any]) -> list[page.Section]:
     outcomes = {
         Unit(entry["data"], entry["split"], entry["method"]): [Outcome(**outcome) for outcome in entry["outcomes"]]
         for entry in found["outcomes"]
@@ -82,12 +82,12 @@ def _table_sections(found: Any) -> list[page.Section]:
     return [sections.of_table(Table(Conventions(**found["conventions"]), outcomes))]
 
 
-def _save_json(path: Path, content: Any) -> None:
+def _save_json(path: Path, content: object) -> None:
     text = json.dumps(_finite(content), indent=1, ensure_ascii=False, allow_nan=False)
     path.write_text(text + "\n", encoding="utf-8")
 
 
-def _finite(content: Any) -> Any:
+def _finite(content: object) -> object:
     """Replace infinite numbers and NaN, which JSON does not have, by None."""
     if isinstance(content, Mapping):
         return {key: _finite(value) for key, value in content.items()}
@@ -96,7 +96,7 @@ def _finite(content: Any) -> Any:
     return None if isinstance(content, float) and not math.isfinite(content) else content
 
 
-def _track(found: Any) -> Track:
+def _track(found: Mapping[str, Any]) -> Track:
     columns = {name: [math.nan if x is None else x for x in column] for name, column in found["columns"].items()}
     return Track(**{**found, "columns": columns})
 

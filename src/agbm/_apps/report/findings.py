@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..._base.sums import Array
+from ..._base.types import Table
 from ..._data.derivation import Derivation, look
 from ..._data.tables import as_table, categorical_mask, column_names, columns_of, named_mask
 from ..._estimators.classifier import AGBMClassifier
@@ -20,8 +21,9 @@ from ..._estimators.regressor import AGBMRegressor
 from ..._estimators.survival import AGBMSurvival
 from ..._fit.scoring import row_sets
 from ..._losses import traits_of
-from ..study.evaluation import Metric, Tried
-from ..study.tasks import task_of
+from ..._model.settings import CategoricalFeatures
+from ..evaluation.metrics import Metric, Tried
+from ..evaluation.tasks import task_of
 from .measured import Measured, Measuring
 
 Estimator = AGBMClassifier | AGBMRegressor | AGBMRanker | AGBMSurvival
@@ -139,8 +141,8 @@ class Parameter:
     """A parameter of an estimator."""
 
     name: str
-    value: Any
-    default: Any
+    value: object
+    default: object
 
     @property
     def changed(self) -> bool:
@@ -159,7 +161,7 @@ def changed_parameters(model: Estimator) -> dict[str, Any]:
     return {parameter.name: parameter.value for parameter in parameters_of(model) if parameter.changed}
 
 
-def describe_columns(X: Any, categorical_features: Any = "from_dtype") -> list[Column]:
+def describe_columns(X: Table, categorical_features: CategoricalFeatures = "from_dtype") -> list[Column]:
     """Return the columns of any table that `fit` accepts; values of sparse matrices are not counted."""
     table = as_table(X)
     names = [f"x{name}" if isinstance(name, int) else str(name) for name in column_names(table)]

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..._base.sums import Array
+from ..._estimators.base import BaseAGBM
 from ..._losses import Loss, traits_of
 
 # Intervals are predicted for each of 19 coverages, which takes milliseconds per row for some distributions, and so only
@@ -19,7 +20,7 @@ COVERAGE_ROWS = 500
 
 @dataclass(frozen=True)
 class Measured:
-    """The agreement of a model with test rows; None for what the model does not have."""
+    """The agreement of a model with test rows; None for quantities that the model does not have."""
 
     coverages: Array | None = None
     """For each nominal coverage, the share of labels that the intervals or sets contain."""
@@ -35,7 +36,7 @@ class Measured:
 class Measuring:
     """The parts that were measured so far."""
 
-    model: Any
+    model: BaseAGBM
     y: NDArray[Any]
     _chosen: NDArray[np.bool_] = field(init=False)
     _shares: list[Array] = field(default_factory=list)

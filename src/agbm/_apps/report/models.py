@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..._base.sums import Array
+from ..._base.types import AnyArray
 from ..._core.methods import AGBM
 from ..._core.theory import admissible_momentum
 from ..._data.tables import missing
 from ..._estimators.classifier import AGBMClassifier
 from ..._losses import traits_of
 from ...export._view import feature_names
-from ..study.evaluation import Tried
+from ..evaluation.metrics import Tried
 from .figures import figures
 from .findings import Estimator, Findings, Predictions, whose
 from .markup import Html, Section, element, joined, number, seconds, table
 from .trees import example_trees
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.legend import Legend
 
 FEATURES_SHOWN = 15
 STRIPS = 10
@@ -56,7 +61,7 @@ def _importances(model: Estimator, about: str) -> Section | None:
         "the total loss reduction by splits, with trees weighted as in the model."
     )
 
-    def draw(ax: Any) -> None:
+    def draw(ax: Axes) -> None:
         from ... import plot
 
         plot.importances(model, top=FEATURES_SHOWN, ax=ax)
@@ -84,7 +89,7 @@ def _explanations(model: Estimator, test: Predictions | None, about: str) -> lis
     elif not isinstance(model, AGBMClassifier):
         target, which = _main_score(model)
 
-    def rows(X: Any) -> str:
+    def rows(X: AnyArray) -> str:
         return f"a sample of {len(X):,} test rows" if len(X) < len(test.y) else "all test rows"
 
     X, few = test.sample, test.sample[:DEPENDENCE_ROWS]
@@ -105,8 +110,8 @@ def _main_score(model: Estimator) -> tuple[int | None, str]:
     return None, ""
 
 
-def _contributions(model: Estimator, X: Any, target: Any, rows: str) -> Section:
-    def draw(ax: Any) -> None:
+def _contributions(model: Estimator, X: AnyArray, target: object, rows: str) -> Section:
+    def draw(ax: Axes) -> None:
         from ... import plot
 
         # Of a single row, the function draws another chart.
@@ -126,7 +131,7 @@ def _contributions(model: Estimator, X: Any, target: Any, rows: str) -> Section:
     return Section("contributions", "Contributions", joined([element("p", text), chart]))
 
 
-def _dependence(model: Estimator, X: Any, target: Any, rows: str) -> list[Section]:
+def _dependence(model: Estimator, X: AnyArray, target: object, rows: str) -> list[Section]:
     order, dates = np.argsort(-model.feature_importances_, kind="stable"), model.model_.reader.derivation.dates
     shown = [f for f in order.tolist() if model.split_counts_[f] > 0 and f not in dates and _has_values(X[:, f])]
     shown = shown[:PANELS]
@@ -134,7 +139,7 @@ def _dependence(model: Estimator, X: Any, target: Any, rows: str) -> list[Sectio
         return []
     X = X if len(X) > 2 else np.tile(X, (3, 1))  # scikit-learn takes two rows for two classes
 
-    def draw(*axes: Any) -> None:
+    def draw(*axes: Axes) -> None:
         from ... import plot
 
         plot.partial_dependence(model, X, shown, target=target, ax=axes, max_categories=12, grid_resolution=GRID)
@@ -165,7 +170,7 @@ def _convergence(findings: Findings) -> Section | None:
     several = len(drawn) > 1
     name = findings.loss
 
-    def draw(*axes: Any) -> None:
+    def draw(*axes: Axes) -> None:
         from ...plot._convergence import Curve, draw_curves
 
         for ax, (x_name, x_label) in zip(axes, x_axes, strict=True):
@@ -177,9 +182,8 @@ def _convergence(findings: Findings) -> Section | None:
             ax.set_ylabel(name if not several else f"validation {name}", parse_math=False)
             if several:
                 _show_lowest_part(ax, list(curves.values()))
-                ax.get_legend().set(
-                    loc="upper left", bbox_to_anchor=(0.0, -0.2)
-                )  # beside the axes, it takes half of them
+                legend = cast("Legend", ax.get_legend())
+                legend.set(loc="upper left", bbox_to_anchor=(0.0, -0.2))  # beside the axes, it takes half of them
 
     x_axes = [("trees", "trees")]
     if several and all(np.isfinite(_numbers(one.curve.get("seconds", ()))).any() for one in drawn):
@@ -228,8 +232,8 @@ def _x_values(curve: Mapping[str, Sequence[float]], name: str) -> Array:
     return np.arange(1.0, n + 1.0)
 
 
-def _show_lowest_part(ax: Any, curves: Sequence[Any]) -> None:
-    """Omit the beginning of the runs, next to which their ends would look the same."""
+def _show_lowest_part(ax: Axes, curves: Sequence[Any]) -> None:
+    """Omit the beginning of the runs, since their ends would look the same on its scale."""
     losses = [loss for curve in curves for loss in curve.losses.values()]
     low, start = min(float(np.nanmin(loss)) for loss in losses), max(float(loss[0]) for loss in losses)
     if math.isfinite(start) and start > low:
@@ -279,7 +283,7 @@ def _theory(model: Estimator, about: str) -> Section | None:
         return None
     restarts = np.flatnonzero(history["restart"])
 
-    def draw(*axes: Any) -> None:
+    def draw(*axes: Axes) -> None:
         for ax, lines in zip(axes, _TRACKS.values(), strict=True):
             for (column, label), style in zip(lines.items(), (("#0072b2", "-"), ("#d55e00", "--")), strict=False):
                 ax.plot(history["iteration"], history[column], color=style[0], linestyle=style[1], label=label)

@@ -1,4 +1,4 @@
-"""The HTML page: a self-contained file that loads nothing; its only script is that of the what-if panel."""
+"""The HTML page: a self-contained file without external resources; its only script is that of the what-if panel."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hashlib import sha256
 from importlib.resources import files
 from string import Template
 
-from ..._base.whole_file import replacing
+from ..._base.atomic_file import replacing
 from .findings import Findings
 from .markup import Html, element, joined
 from .sections import all_sections, header

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,15 +11,18 @@ from numpy.typing import NDArray
 from ..._base.sums import Array
 from ..._estimators.classifier import AGBMClassifier
 from ..._losses import traits_of
-from ..study.evaluation import Tried
-from ..study.survival_metrics import at, kaplan_meier
-from ..study.tasks import Ranking, Survival, levels_of, task_of
+from ..evaluation.metrics import Tried
+from ..evaluation.survival_metrics import at, kaplan_meier
+from ..evaluation.tasks import Ranking, Survival, levels_of, task_of
 from .figures import figures
 from .findings import Estimator, Findings, Predictions, whose
 from .markup import Html, Section, element, joined, number, percent, table
 from .ranking import ranking
 from .survival import survival
 from .uncertainty import uncertainty
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 LARGEST_MATRIX = 30  # classes
 MOST_SHARES = 6  # classes of a confusion matrix that also shows percentages
@@ -141,7 +144,7 @@ def _share_below(share: float, n_classes: int) -> list[Html]:
 
 
 def _confusions(counts: NDArray[np.int64], names: list[str]) -> Html:
-    """Return the most frequent errors, for classes that are too many for a matrix."""
+    """Return the most frequent errors, if there are too many classes for a matrix."""
     wrong = counts - np.diag(np.diag(counts))
     order = np.argsort(-wrong, axis=None, kind="stable")[:MOST_CONFUSIONS]
     pairs = [divmod(int(place), len(names)) for place in order if wrong.flat[place] > 0]
@@ -150,7 +153,7 @@ def _confusions(counts: NDArray[np.int64], names: list[str]) -> Html:
 
 
 def _by_class(counts: NDArray[np.int64], names: list[str]) -> Html:
-    """Return precision and recall; with 0 / 0 as unknown."""
+    """Return precision and recall; 0 / 0 is unknown."""
     n_actual, n_predicted, right = counts.sum(axis=1), counts.sum(axis=0), np.diag(counts)
     with np.errstate(invalid="ignore"):
         precision, recall, share = right / n_predicted, right / n_actual, n_actual / counts.sum()
@@ -181,7 +184,7 @@ def _ranking(test: Predictions, classes: NDArray[Any]) -> Section:
     if positive.all() or not positive.any():
         return Section("ranking", title, element("p", f"All test rows have the class {test.y[0]}: no curves."))
 
-    def draw(left: Any, right: Any) -> None:
+    def draw(left: Axes, right: Axes) -> None:
         from sklearn.metrics import PrecisionRecallDisplay, RocCurveDisplay
 
         from ...plot._style import BLUE, GREY
@@ -206,7 +209,7 @@ def _ranking(test: Predictions, classes: NDArray[Any]) -> Section:
 
 
 def _calibration(test: Predictions, classes: NDArray[Any]) -> Section:
-    def draw(ax: Any) -> None:
+    def draw(ax: Axes) -> None:
         from ...plot._calibration import draw_calibration, outcomes
 
         event = f"class {classes[1]}" if len(classes) == 2 else None
@@ -228,7 +231,7 @@ def _costs(test: Predictions, classes: NDArray[Any], costs: tuple[float, float])
 
     found = outcomes(test.y, test.predicted, classes)
 
-    def draw(ax: Any) -> None:
+    def draw(ax: Axes) -> None:
         from ...plot._threshold import draw_costs
 
         draw_costs(ax, {"": found}, f"class {classes[1]}", *costs)
@@ -299,7 +302,7 @@ def _errors(model: Estimator, test: Predictions) -> Section:
     )
     low, high = np.quantile(errors, [0.005, 0.995])
 
-    def draw(left: Any, right: Any, last: Any) -> None:
+    def draw(left: Axes, right: Axes, last: Axes) -> None:
         from matplotlib.ticker import MaxNLocator
         from sklearn.metrics import PredictionErrorDisplay
 

@@ -1,8 +1,9 @@
-"""The section about a ranking of test rows: the metric by the number of positions, and the queries that are worst."""
+"""The section about a ranking of test rows: the metric by the number of positions, and the worst queries."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,6 +12,9 @@ from ..._losses.metrics import RankingMetric
 from .figures import figures
 from .findings import Predictions
 from .markup import Section, element, joined, number, percent, table
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 MOST_POSITIONS = 20
 MOST_QUERIES = 10
@@ -24,7 +28,7 @@ def ranking(test: Predictions) -> Section:
     curve, other = (_means(relevance, query, scores, cuts) for scores in (test.predicted, np.zeros(len(query))))
     queries, of_queries = RankingMetric("ndcg", 10).of_queries(relevance, query, test.predicted)
 
-    def draw(left: Any, right: Any) -> None:
+    def draw(left: Axes, right: Axes) -> None:
         from ...plot._style import BLUE, GREY
 
         left.plot(cuts, curve, color=BLUE, marker="o", markersize=3.5, label="model")
@@ -49,7 +53,7 @@ def ranking(test: Predictions) -> Section:
     return Section("queries", "Queries", joined([element("p", text), charts, element("p", perfect), worst]))
 
 
-def _means(relevance: Array, query: Array, scores: Array, cuts: Any) -> list[float]:
+def _means(relevance: Array, query: Array, scores: Array, cuts: Iterable[int]) -> list[float]:
     return [RankingMetric("ndcg", int(cut)).mean(relevance, query, scores) for cut in cuts]
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
+from .comparison_table import in_a_sentence, metrics
 from .findings import Findings, parameters_of
 from .markup import Html, Section, element, joined, pairs, percent, table
-from .metrics import in_a_sentence, metrics
 from .models import model_sections
 from .predictions import baseline, prediction_sections
 from .what_if import Panel
@@ -95,6 +94,6 @@ def _parameters(findings: Findings) -> Section | None:
     return Section("parameters", "Parameters", joined(body)) if body else None
 
 
-def _written(value: Any) -> str:
+def _written(value: object) -> str:
     text = repr(value)
     return text if len(text) <= LONGEST_VALUE else f"{text[: LONGEST_VALUE - 1]}…"

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..._base.sums import Array
-from ..study.survival_metrics import at, kaplan_meier
+from ..evaluation.survival_metrics import at, kaplan_meier
 from .figures import figures
 from .findings import Predictions
 from .markup import Section, element, joined, number, table
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 N_GROUPS = 4
 N_CALIBRATION = 10
@@ -31,7 +34,7 @@ def survival(test: Predictions, times: Sequence[float]) -> Section | None:
     groups = _by_risk(risk, N_GROUPS)
     middle = int(np.searchsorted(known, np.median(time[event])).clip(0, len(known) - 1))
 
-    def draw(left: Any, right: Any) -> None:
+    def draw(left: Axes, right: Axes) -> None:
         from ...plot._style import BLUE, GREEN, GREY, ORANGE, PINK
 
         for rows, colour in zip(groups, (BLUE, GREEN, ORANGE, PINK), strict=False):

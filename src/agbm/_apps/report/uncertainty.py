@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..._base.sums import Array
 from ..._estimators.classifier import AGBMClassifier
 from ..._losses import frozen_distribution
-from ..study.evaluation import losses_of_quantiles
-from ..study.tasks import levels_of
+from ..evaluation.metrics import losses_of_quantiles
+from ..evaluation.tasks import levels_of
 from .figures import figures
 from .findings import Estimator, Predictions
 from .markup import Html, Section, element, joined, number, percent, table
 from .measured import log_scores
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 
 def uncertainty(model: Estimator, test: Predictions) -> Section | None:
-    """Return the section; None if the model predicts nothing but values or probabilities."""
+    """Return the section; None if the model predicts only values or probabilities."""
     measured, levels = test.measured, levels_of(model)
     body: list[Html] = []
     if levels is not None:
@@ -79,7 +82,7 @@ def _constant_log_score(model: Estimator, y: Array) -> float:
 def _coverage(model: Estimator, test: Predictions, coverages: Array) -> list[Html]:
     n_rows = test.measured.n_covered
 
-    def draw(ax: Any) -> None:
+    def draw(ax: Axes) -> None:
         from ...plot._uncertainty import draw_coverage
 
         draw_coverage(ax, coverages, n_rows)
@@ -97,7 +100,7 @@ def _coverage(model: Estimator, test: Predictions, coverages: Array) -> list[Htm
 
 
 def _transform(values: Array) -> list[Html]:
-    def draw(ax: Any) -> None:
+    def draw(ax: Axes) -> None:
         from ...plot._uncertainty import draw_pit
 
         draw_pit(ax, values)

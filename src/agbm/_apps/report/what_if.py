@@ -81,7 +81,7 @@ def _section(about: str, data: dict[str, Any], fitted: View) -> Section:
 
 
 def _scores(fitted: View) -> str:
-    """A sentence on what a score is."""
+    """A sentence that explains scores."""
     if fitted.link.name == "exp":
         return "The score is the logarithm of the prediction."
     if fitted.link.name == "sigmoid":
@@ -93,7 +93,7 @@ def _scores(fitted: View) -> str:
 
 
 def _data(model: Estimator, fitted: View, test: Predictions) -> dict[str, Any]:
-    """What the script reads, besides the model."""
+    """The data of the script, besides the model."""
     reader = model.model_.reader
     numbers = np.asarray(replace(reader, names=None).numbers(test.sample), dtype=np.float64)
     used = np.unique(np.concatenate([tree.feature[tree.inner] for tree in fitted.trees]))
@@ -133,14 +133,14 @@ def _feature(model: Estimator, feature: int, column: Array) -> dict[str, Any]:
 
 
 def _step(width: float) -> float:
-    """A step of a slider: a power of ten, times 1, 2 or 5, of which the width has about _SLIDER_STEPS."""
+    """The step of a slider: 1, 2 or 5 times a power of ten, such that the width has about _SLIDER_STEPS steps."""
     least = width / _SLIDER_STEPS
     power = 10.0 ** math.floor(math.log10(least)) if least > 0.0 and math.isfinite(least) else 1.0
     return next(factor * power for factor in (1.0, 2.0, 5.0, 10.0) if factor * power >= least or factor == 10.0)
 
 
 def _output_names(model: Estimator, fitted: View) -> list[str]:
-    """Names of what `finish` returns."""
+    """The names of the results of `finish`."""
     if isinstance(model, AGBMClassifier):
         return [str(label) for label in model.classes_.tolist()]
     traits = traits_of(fitted.loss)
@@ -166,8 +166,8 @@ def _or_null(x: float) -> float | str | None:
     return None if math.isnan(x) else x
 
 
-def _literal(data: Any) -> str:
-    """Data as an expression of JavaScript that cannot end a script, whatever its texts are."""
+def _literal(data: object) -> str:
+    """Data as an expression of JavaScript that cannot end a script, whatever text it contains."""
     text = json.dumps(data, allow_nan=False)
     for character in "<>&":
         text = text.replace(character, f"\\u{ord(character):04x}")

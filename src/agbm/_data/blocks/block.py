@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import issparse
 
+from ..._base.types import AnyArray, Table, Values
 from ..derivation import has_more_than_numbers
 from ..tables import as_table
 
@@ -18,23 +18,23 @@ MOST_EXACT = 2**53
 class Block(NamedTuple):
     """Some of the rows as the source returns them, with labels, weights and offsets if the source has them."""
 
-    X: Any
-    y: Any = None
-    weight: Any = None
-    offset: Any = None
+    X: Table
+    y: Values | None = None
+    weight: Values | None = None
+    offset: Values | None = None
 
 
 class Labels(NamedTuple):
     """A block without its features."""
 
     n_rows: int
-    y: NDArray[Any] | None
-    weight: NDArray[Any] | None
+    y: AnyArray | None
+    weight: AnyArray | None
     head: Any
     """X without its rows, for the column names."""
     more_than_numbers: bool
     """Whether X has columns of other types than numbers."""
-    offset: NDArray[Any] | None = None
+    offset: AnyArray | None = None
 
 
 def labels_of(block: Block) -> Labels:
@@ -57,7 +57,7 @@ def dense(labels: Any) -> Any:
     return labels.toarray() if issparse(labels) else labels
 
 
-def exact(labels: Any) -> NDArray[Any]:
+def exact(labels: Any) -> AnyArray:
     """Labels as an array; of objects if a table has integers beyond 2^53 that its common type would round."""
     array = np.asarray(dense(labels))
     if array.ndim != 2 or array.dtype.kind != "f" or hasattr(labels, "dtype"):  # arrays and sparse matrices have one
@@ -68,7 +68,7 @@ def exact(labels: Any) -> NDArray[Any]:
     return np.column_stack([of.astype(object) for of in arrays]) if any(map(is_rounded, arrays)) else array
 
 
-def is_rounded(numbers: NDArray[Any]) -> bool:
+def is_rounded(numbers: AnyArray) -> bool:
     """Whether these are integers that float64 may round."""
     return numbers.dtype.kind in "iu" and bool(np.any((numbers > MOST_EXACT) | (numbers < -MOST_EXACT)))
 

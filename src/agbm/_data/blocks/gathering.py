@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..._base.types import AnyArray, Table, Values
 from ..tables import column_names
 from .block import Labels, n_rows_of
 from .places import UNUSED
@@ -35,7 +35,13 @@ class Gathered:
         return sum(self.n_rows)
 
 
-def gather(blocks: LocalBlocks | OneTable, y: Any, weight: Any, offset: Any = None, name_of_y: str = "y") -> Gathered:
+def gather(
+    blocks: LocalBlocks | OneTable,
+    y: Values | None,
+    weight: Values | None,
+    offset: Values | None = None,
+    name_of_y: str = "y",
+) -> Gathered:
     """Gather everything but the features. y, weight and offset are for all rows, or None if the blocks have them."""
     parts = blocks.labels()
     found = joined(blocks.noun, parts, name_of_y, (y, weight, offset))
@@ -86,11 +92,11 @@ def check_columns(head: Any, known: Any, where: str) -> None:
         )
 
 
-def _names(head: Any) -> list[Any] | None:
+def _names(head: Table) -> list[Any] | None:
     return column_names(head) if hasattr(head, "columns") else None
 
 
-def _joined(noun: str, name: str, parts: Sequence[NDArray[Any] | None], n_rows: Sequence[int]) -> NDArray[Any] | None:
+def _joined(noun: str, name: str, parts: Sequence[AnyArray | None], n_rows: Sequence[int]) -> AnyArray | None:
     """The concatenated vectors of all blocks, or None if no block has one."""
     present = [part for part, n in zip(parts, n_rows, strict=True) if part is not None and n > 0]
     if not present:

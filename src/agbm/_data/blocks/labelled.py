@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..._base.sums import Array
+from ..._base.types import AnyArray
 from ..._base.weights import Weights
 from ..._core.objective import LocalObjective
 from ..._core.ring import Ring, RingPart
@@ -28,7 +28,7 @@ class RowsHere:
     rows: Rows
     """The rows that are used, training rows first; X contains their indices instead of their features."""
     n_train: int
-    sample_weight: NDArray[Any] | None = None
+    sample_weight: AnyArray | None = None
     """The checked weight of every row, used or not, except for those of X_val; None if all are 1."""
     whole_weight: Array | None = None
     """The same in steps; see whole_weights."""
@@ -39,7 +39,7 @@ class RowsHere:
     on_ring: RowsOnRing | None = None
     """All rows, in the order that members share."""
     part: RingPart | None = None
-    """If `rows` are those of a member, which."""
+    """The member whose rows `rows` are; None for all rows."""
     objective: LocalObjective | None = None
     residuals: Sequence[Array] = ()
     """What each training row contributes to sums over the rows of its category: its weight, and residuals."""
@@ -61,12 +61,12 @@ class RowsHere:
         following = self.rows.followed_by(validation, first + rows.X, rows.y, rows.start)
         return replace(self, n_rows=[*self.n_rows, *other.n_rows], rows=following)
 
-    def sample_weights(self) -> list[NDArray[Any] | None]:
+    def sample_weights(self) -> list[AnyArray | None]:
         """The weights of the rows of each block; None if all are 1."""
         whole = self.sample_weight
         return [None] * len(self.n_rows) if whole is None else list(self.places.cut(whole))
 
-    def whole_weights(self) -> list[NDArray[Any]]:
+    def whole_weights(self) -> list[AnyArray]:
         """The weights of the rows of each block in steps; those of X_val, which come last, are zero."""
         n_all = sum(self.n_rows)
         n_given = n_all - sum(rows.n for rows in self.rows.followers)
@@ -90,20 +90,20 @@ class Labelled(Protocol):
     def numbers(self) -> Sequence[int]:
         """The number of the first block of each process."""
 
-    def step(self, function: Callable[..., Any], *arguments: Any, each: Sequence[Any] | None = None) -> Any:
-        """The rows after a step, and a list of what each process has found.
+    def step(self, function: Callable[..., Any], *arguments: object, each: Sequence[Any] | None = None) -> Any:
+        """The rows after a step, and a list of the results of each process.
 
-        The step is function(rows of a process, its own argument of `each` if there is one, *arguments), which returns
-        new rows and what it has found. See together.py for numbers that depend on the rows of all processes.
+        The step is function(rows of a process, its own entry of `each` if there is one, *arguments), which returns
+        new rows and a result. See collectives.py for numbers that depend on the rows of all processes.
         """
 
     def over(
-        self, function: Callable[..., Any], arguments_of: Callable[..., Sequence[tuple[Any, ...]]], *common: Any,
+        self, function: Callable[..., Any], arguments_of: Callable[..., Sequence[tuple[Any, ...]]], *common: object,
         each: Sequence[Any] | None = None,
     ) -> list[Any]:  # fmt: skip
         """A pass over blocks: the results of function(block, *its arguments, *common).
 
-        `arguments_of` returns the arguments of all blocks of a process from its rows, and its own one of `each`.
+        `arguments_of` returns the arguments of all blocks of a process from its rows and its own entry of `each`.
         """
 
     def with_start(self, start_scores: Callable[[Any], Array | None]) -> Self:
@@ -122,27 +122,23 @@ class LocalLabelled:
         self.n_rows = n_rows
         self.numbers: Sequence[int] = (0,)
 
-    def step(self, function: Callable[..., Any], *arguments: Any, each: Sequence[Any] | None = None) -> Any:
-        """See Labelled."""
+    def step(self, function: Callable[..., Any], *arguments: object, each: Sequence[Any] | None = None) -> Any:
         here, found = function(self.here, *([] if each is None else each), *arguments)
         return LocalLabelled(self.blocks, here, self.n_rows), [found]
 
     def over(
-        self, function: Callable[..., Any], arguments_of: Callable[..., Sequence[tuple[Any, ...]]], *common: Any,
+        self, function: Callable[..., Any], arguments_of: Callable[..., Sequence[tuple[Any, ...]]], *common: object,
         each: Sequence[Any] | None = None,
     ) -> list[Any]:  # fmt: skip
-        """See Labelled."""
         own = arguments_of(self.here, *([] if each is None else each))
         return self.blocks.map(function, [(*of_block, *common) for of_block in own])
 
     def with_start(self, start_scores: Callable[[Any], Array | None]) -> LocalLabelled:
-        """See Labelled."""
         scores = self.blocks.map(_start_of, [(start_scores,)] * len(self.n_rows))
         here = started_from(self.here, np.concatenate([one for one in scores if one is not None], axis=-1))
         return LocalLabelled(self.blocks, here, self.n_rows)
 
     def followed_by(self, validation: LocalLabelled) -> LocalLabelled:
-        """See Labelled."""
         both = WithValidation(self.blocks, validation.blocks, len(self.n_rows))
         here = self.here.followed_by(validation.here)
         return LocalLabelled(both, here, self.n_rows + validation.n_rows)

@@ -18,6 +18,7 @@ from sklearn.utils import _safe_indexing, check_array
 
 from ..._base import _native
 from ..._base.sums import Array
+from ..._base.types import AnyArray
 from ..._base.weights import Weights, joined
 from ..._core.objective import start_residual
 from ..._tree.bins import NO_CATEGORIES, Bins, GroupedCategories, means_of, residual_parts, sample_of
@@ -42,7 +43,7 @@ class Looked:
     categories: Categories
     category_weight: dict[int, Array]
     """Weights of the categories in the training rows, by code."""
-    sample: NDArray[Any]
+    sample: AnyArray
     """Training rows that thresholds are computed from, in the order of the matrix."""
     sample_weights: Weights | None
 
@@ -56,7 +57,7 @@ class BlockTable:
     """Number of training rows per process."""
 
     def look(
-        self, categorical_features: Any, step: float, known: Categories | None = None,
+        self, categorical_features: object, step: float, known: Categories | None = None,
         derivation: Derivation = NO_DERIVATION,
     ) -> Looked:  # fmt: skip
         """Pass 1. `step` is that of the weights of the training rows; `known` comes from an earlier fit."""
@@ -223,7 +224,7 @@ class Look(NamedTuple):
     categorical: NDArray[np.bool_]
     sums: dict[int, dict[Any, list[float]]]
     """Per categorical feature and category, the weights of all rows and of the training rows, in steps."""
-    sample: NDArray[Any]
+    sample: AnyArray
     weights: Weights | None
     """The weights of the sample."""
 
@@ -232,8 +233,8 @@ def look(
     block: Block,
     sample: NDArray[np.intp],
     of_sample: Weights | None,
-    weights: tuple[NDArray[Any], NDArray[Any]],
-    categorical_features: Any,
+    weights: tuple[AnyArray, AnyArray],
+    categorical_features: object,
     exactly: bool,
     derivation: Derivation,
 ) -> Look:
@@ -253,7 +254,7 @@ def look(
     return Look(n_rows, categorical, sums, taken, of_sample)
 
 
-def _numbers(table: Any, categories: Categories) -> NDArray[Any]:
+def _numbers(table: Any, categories: Categories) -> AnyArray:
     if issparse(table):
         return np.asarray(table.toarray())
     if not categories.of and not needs_reading(table):
@@ -261,8 +262,8 @@ def _numbers(table: Any, categories: Categories) -> NDArray[Any]:
     return np.asarray(categories.encode(table))
 
 
-def look_at_columns(block: Block, weights: NDArray[Any] | None) -> columns.Look:
-    """What the columns of a block have that are no numbers; rows of weight zero do not count."""
+def look_at_columns(block: Block, weights: AnyArray | None) -> columns.Look:
+    """The columns of a block that are not numeric; rows of weight zero do not count."""
     return columns.look(as_table(block.X), weights)
 
 
@@ -302,7 +303,7 @@ def merged(parts: Sequence[dict[int, dict[Any, list[float]]]]) -> dict[int, dict
 
 
 def _by_number(categories: Sequence[Any], sums: dict[Any, list[float]]) -> Array:
-    """Weights of categories in the training rows, by code; one at least, since the code of unknown ones follows."""
+    """Weights of categories in the training rows, by code; at least one, since that of unknown ones follows."""
     return np.array([sums.get(category, (0.0, 0.0))[1] for category in categories] or [0.0])
 
 
@@ -314,7 +315,7 @@ class BlockReader:
     """The estimator's check of tables, which returns a matrix of numbers."""
     bins: Bins
 
-    def numbers(self, block: Block, used: NDArray[np.bool_]) -> NDArray[Any]:
+    def numbers(self, block: Block, used: NDArray[np.bool_]) -> AnyArray:
         """The used rows of a block as numbers."""
         if n_rows_of(block.X) == 0:
             return np.empty((0, self.bins.n_features))

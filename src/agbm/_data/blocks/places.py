@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..._base.sums import Array
+from ..._base.types import AnyArray
 
 UNUSED = np.uint32(2**32 - 1)
 """The place of a row that is not in the matrix."""
@@ -33,7 +33,7 @@ class Places:
         place[self.order] = np.arange(len(self.order), dtype=np.uint32)
         return self.cut(place)
 
-    def cut(self, rows: NDArray[Any]) -> list[NDArray[Any]]:
+    def cut(self, rows: AnyArray) -> list[AnyArray]:
         """Split an array over all rows into blocks."""
         return np.split(rows, np.cumsum(self.n_rows)[:-1])
 
@@ -44,7 +44,7 @@ class Places:
         parts = np.split(rows, np.searchsorted(rows, ends[:-1]))
         return [part - first for part, first in zip(parts, np.append(0, ends[:-1]), strict=True)]
 
-    def training_rows(self, numbers: Array | None) -> list[NDArray[Any]]:
+    def training_rows(self, numbers: Array | None) -> list[AnyArray]:
         """Split values of the training rows, in the order of the matrix, into those of each block.
 
         Rows that are not for training have the value zero. None means 1 for every training row.

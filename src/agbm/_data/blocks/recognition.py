@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.utils import _safe_indexing
 
 from ..._base.identity import content_of
+from ..._base.types import AnyArray
 from ..tables import as_table, contents
 from .block import Block, dense, n_rows_of
 
@@ -57,7 +57,7 @@ def changed_error(how: str) -> ValueError:
     )
 
 
-def _checksum(arrays: Iterable[NDArray[Any] | None]) -> int:
+def _checksum(arrays: Iterable[AnyArray | None]) -> int:
     """A checksum of arrays: much faster than a cryptographic digest, which is not needed here."""
     checksum = 0
     for array in arrays:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from ..._base.types import Table, Values
 from .block import Block, Labels, labels_of, n_rows_of
 from .recognition import Seen, changed_error
 
@@ -57,7 +58,6 @@ class LocalBlocks:
         return found
 
     def map(self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]] | None = None) -> list[Any]:
-        """See Blocks."""
         results: list[Any] = []
         for i, block in enumerate(self._read()):
             with naming(self.noun, i):
@@ -85,7 +85,7 @@ class OneTable:
 
     noun = "table"
 
-    def __init__(self, X: Any, y: Any) -> None:
+    def __init__(self, X: Table, y: Values | None) -> None:
         self._block = Block(X, y)
 
     def labels(self) -> list[Labels]:
@@ -93,7 +93,6 @@ class OneTable:
         return [labels_of(self._block)]
 
     def map(self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]] | None = None) -> list[Any]:
-        """See Blocks."""
         return [function(self._block, *(() if arguments is None else arguments[0]))]
 
 
@@ -108,11 +107,9 @@ class WithValidation:
 
     @property
     def noun(self) -> str:
-        """See Blocks."""
         return self.training.noun
 
     def map(self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]] | None = None) -> list[Any]:
-        """See Blocks."""
         n = self.n_training
         results = self.training.map(function, None if arguments is None else arguments[:n])
         with naming("X_val"):

@@ -1,4 +1,4 @@
-"""Training and prediction on a GPU: arrays and kernels of a device, with the bits of the CPU."""
+"""Training and prediction on a GPU: arrays and kernels of a device, with the same bits as on the CPU."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .prediction import DevicePredictions
-    from .source import DeviceRows
+    from .source import DeviceSource
 
 # Imports are in functions: most users have no GPU.
 
 
-def rows_of_device(name: str) -> DeviceRows:
-    """The source of rows for a device; raises ImportError or RuntimeError that says what is missing."""
+def rows_of_device(name: str) -> DeviceSource:
+    """The source of rows for a device; raises ImportError or RuntimeError that names what is missing."""
     from .cuda import cuda_device
-    from .source import DeviceRows
+    from .source import DeviceSource
 
-    return DeviceRows(cuda_device())
+    return DeviceSource(cuda_device())
 
 
 def predictions_on_device(name: str) -> DevicePredictions:
-    """Predictions on a device; raises ImportError or RuntimeError that says what is missing."""
+    """Predictions on a device; raises ImportError or RuntimeError that names what is missing."""
     from .cuda import cuda_device
     from .prediction import DevicePredictions
 

@@ -1,4 +1,4 @@
-"""An NVIDIA GPU as a device, by means of CuPy. No other module imports CuPy, and this one only when a GPU is used."""
+"""An NVIDIA GPU as a device, used through CuPy. No other module imports CuPy, and this one only when a GPU is used."""
 
 from __future__ import annotations
 
@@ -12,20 +12,21 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
+from types import ModuleType
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from ..._base.whole_file import check_can_replace, replacing
+from ..._base.atomic_file import check_can_replace, replacing
 from ..._kernels import KERNELS
-from .device import DeviceArray, DriverCalls
+from .device import Argument, DeviceArray, DriverCalls
 
 LEAST_CAPABILITY = 70
 """Compute capability 7.0 (Volta): the threads of a warp of older cards cannot wait for each other."""
 
 USUAL_SHARED = 48 * 1024
-"""Bytes of shared memory that a block may have without asking for more."""
+"""Bytes of shared memory per block that need no request."""
 
 DRIVER = "nvcuda.dll" if os.name == "nt" else "libcuda.so.1"
 DRIVER_CALLS = (
@@ -34,11 +35,11 @@ DRIVER_CALLS = (
 """The functions of DriverCalls. The versions with which CUDA's headers replace older ones have a suffix."""
 
 COMPILER_OPTIONS = ("-std=c++17", "--fmad=false", f"-I{KERNELS}")
-"""Fused multiply-adds would round once where the CPU rounds twice."""
+"""Without fused multiply-adds, which round once where the CPU rounds twice."""
 
 
 def source() -> str:
-    """The source of all kernels, with a digest of its headers, by which compiled kernels are found again."""
+    """The source of all kernels, with a digest of its headers, which is part of the key of compiled kernels."""
     digest = hashlib.sha256()
     for header in sorted(KERNELS.glob("*/*.hpp")):
         digest.update(header.read_bytes())
@@ -58,15 +59,14 @@ class CudaDevice:
         self._plain = {cupy.ndarray, int, float}
         self._full = cupy.cuda.memory.OutOfMemoryError
 
-    def launch(self, kernel: str, n_blocks: int, n_threads: int, *args: Any, shared: int = 0) -> None:
-        """See Device."""
+    def launch(self, kernel: str, n_blocks: int, n_threads: int, *args: Argument, shared: int = 0) -> None:
         function = self._function(kernel, shared > USUAL_SHARED)
         plain = self._plain
         given = [a if type(a) in plain else _plain_number(a) for a in args]
         function((n_blocks,), (n_threads,), given, shared_mem=shared)
 
     def _function(self, kernel: str, large: bool) -> Any:
-        """A kernel; `large`: one that may have more shared memory than usual, which has to be asked for."""
+        """A kernel; `large`: one that may have more shared memory than usual, which must be requested."""
         known = self._functions.get((kernel, large))
         if known is not None:
             return known
@@ -78,20 +78,17 @@ class CudaDevice:
         return found.kernel
 
     def empty(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> DeviceArray:
-        """See Device."""
         try:
             return self._cupy.empty(shape, dtype)
         except self._full as error:
             raise _memory_error(error) from error
 
     def zeros(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> DeviceArray:
-        """See Device."""
         out = self.empty(shape, dtype)
         out.data.memset_async(0, out.nbytes)
         return out
 
     def to_device(self, array: NDArray[Any]) -> DeviceArray:
-        """See Device."""
         array = np.ascontiguousarray(array)
         out = self.empty(array.shape, array.dtype)
         if array.nbytes > 0:
@@ -99,11 +96,9 @@ class CudaDevice:
         return out
 
     def to_host(self, array: DeviceArray) -> NDArray[Any]:
-        """See Device."""
         return cast(NDArray[Any], self._cupy.asnumpy(array))
 
-    def adopted(self, array: Any) -> DeviceArray:
-        """See Device."""
+    def adopted(self, array: object) -> DeviceArray:
         found = self._cupy.from_dlpack(array) if hasattr(array, "__dlpack__") else self._cupy.asarray(array)
         if found.device.id != self._number:
             raise ValueError(
@@ -112,8 +107,8 @@ class CudaDevice:
             )
         return found
 
-    def returned(self, array: DeviceArray, like: Any) -> Any:
-        """See Device. For libraries without DLPack, they are CuPy's arrays."""
+    def returned(self, array: DeviceArray, like: object) -> Any:
+        """The array as one of the library of `like`; for libraries without DLPack, it stays one of CuPy."""
         torch = sys.modules.get("torch")
         if torch is not None and isinstance(like, torch.Tensor):
             return torch.from_dlpack(array)
@@ -121,15 +116,12 @@ class CudaDevice:
         return array if namespace is None else namespace().from_dlpack(array)
 
     def address(self, array: DeviceArray | None) -> int:
-        """See Device."""
         return 0 if array is None else int(array.data.ptr)
 
     def stream(self) -> int:
-        """See Device."""
         return int(self._cupy.cuda.get_current_stream().ptr)
 
     def calls(self, kernels: Sequence[str]) -> DriverCalls:
-        """See Device."""
         driver = ctypes.CDLL(DRIVER)  # which CuPy has loaded, so it stays in memory
         launch, to_device, to_host, clear, wait = (
             int(ctypes.cast(getattr(driver, name), ctypes.c_void_p).value or 0) for name in DRIVER_CALLS
@@ -138,8 +130,8 @@ class CudaDevice:
         return DriverCalls(launch, to_device, to_host, clear, wait, handles)
 
 
-def _plain_number(given: Any) -> Any:
-    """Plain numbers: CuPy would pass NumPy's in their own width, and cannot pass null pointers."""
+def _plain_number(given: float | np.floating[Any] | np.integer[Any] | None) -> float:
+    """The argument as a plain number: CuPy would pass NumPy's in their own width, and cannot pass null pointers."""
     if given is None:
         return 0
     return float(given) if isinstance(given, float | np.floating) else int(given)
@@ -153,11 +145,11 @@ def _memory_error(error: Exception) -> MemoryError:
 
 @cache
 def cuda_device() -> CudaDevice:
-    """CuPy's current GPU, with its compiled kernels; raises ImportError or RuntimeError that says what is missing."""
+    """CuPy's current GPU, with its compiled kernels; raises ImportError or RuntimeError that names what is missing."""
     return CudaDevice()
 
 
-def _compiled(cupy: Any) -> Path:
+def _compiled(cupy: ModuleType) -> Path:
     """A file with the compiled kernels, next to those that CuPy caches.
 
     CuPy's cache itself would compile with -ftz=true: float32 numbers below 1e-38 would count as zero in comparisons.
@@ -190,7 +182,7 @@ def _import_cupy() -> Any:
     return cupy
 
 
-def _check_card(cupy: Any) -> None:
+def _check_card(cupy: ModuleType) -> None:
     try:
         n_cards = int(cupy.cuda.runtime.getDeviceCount())
     except cupy.cuda.runtime.CUDARuntimeError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from numpy.typing import DTypeLike, NDArray
 
@@ -11,9 +11,12 @@ DeviceArray = Any
 """An array of a device: CuPy's on a GPU, NumPy's in the emulation. Only what both have is used: shape, dtype, strides,
 slices, indices of rows, reshape and astype."""
 
+Argument: TypeAlias = "DeviceArray | float | None"
+"""An argument of a kernel: an array, a number, or None for a null pointer."""
+
 
 class DriverCalls(NamedTuple):
-    """Addresses of functions with which native code uses a device. Their signatures are those of CUDA's driver."""
+    """Addresses of the functions that native code calls; their signatures are those of CUDA's driver API."""
 
     launch: int
     """cuLaunchKernel. Native code ends the arguments of kernels with a null pointer, which the driver does not read."""
@@ -36,11 +39,8 @@ class Device(Protocol):
     def n_processors(self) -> int:
         """Number of multiprocessors: fewer blocks leave some of them idle."""
 
-    def launch(self, kernel: str, n_blocks: int, n_threads: int, *args: Any, shared: int = 0) -> None:
-        """Start a kernel with blocks of n_threads threads and `shared` bytes of dynamic shared memory per block.
-
-        Arguments are device arrays, integers, floats, and None for null pointers.
-        """
+    def launch(self, kernel: str, n_blocks: int, n_threads: int, *args: Argument, shared: int = 0) -> None:
+        """Start a kernel with blocks of n_threads threads and `shared` bytes of dynamic shared memory per block."""
 
     def empty(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> DeviceArray:
         """An uninitialised array."""
@@ -54,22 +54,22 @@ class Device(Protocol):
     def to_host(self, array: DeviceArray) -> NDArray[Any]:
         """A copy of a device array as a NumPy array. Waits for the kernels before it."""
 
-    def adopted(self, array: Any) -> DeviceArray:
+    def adopted(self, array: object) -> DeviceArray:
         """An array of another library, which is on this device, as one of this device; its numbers are not copied."""
 
-    def returned(self, array: DeviceArray, like: Any) -> Any:
+    def returned(self, array: DeviceArray, like: object) -> Any:
         """An array of this device as one of the library that `like` is an array of; its numbers are not copied."""
 
     def address(self, array: DeviceArray | None) -> int:
-        """Where the first number of an array is, for native code; 0 for None."""
+        """The address of the first number of an array, for native code; 0 for None."""
 
     def stream(self) -> int:
-        """The stream on which kernels run now, for native code."""
+        """The current stream of kernels, for native code."""
 
     def calls(self, kernels: Sequence[str]) -> DriverCalls:
-        """What native code launches these kernels with. Valid as long as the device."""
+        """The functions and kernels for native code; valid as long as the device exists."""
 
 
 def blocks_for(device: Device, n: int, n_threads: int, per_processor: int = 8) -> int:
-    """A number of blocks for a loop over n items: enough to occupy the device, and none without an item."""
+    """A number of blocks for a loop over n items: enough to occupy the device, but no block without an item."""
     return max(1, min(-(-n // n_threads), per_processor * device.n_processors))

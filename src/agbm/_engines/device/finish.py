@@ -1,4 +1,4 @@
-"""Predictions from scores on a device, with the bits of the methods of labels that do this on the host."""
+"""Predictions from scores on a device, with the same bits as the methods of labels on the host."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Finish(NamedTuple):
 
 
 def finish_of(labels: Labels, loss: Loss, kind: Result) -> Finish | None:
-    """What makes results of a kind from scores; None if there is no kernel for it."""
+    """How scores become results of a kind; None if there is no kernel for it."""
     name = prediction_of(loss)
     if type(labels) is Numbers:
         values = kind is Result.PREDICTIONS and labels.single and name in LINKS

@@ -1,4 +1,4 @@
-"""Trees that are grown on rows of a device, as a weak learner."""
+"""Trees grown on rows of a device, as a weak learner."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from ..._tree import Forest, TreeLearner
 from ..._tree.learner import TreesOfIterations, as_forest
 from ..._tree.sampling import Sample
 from . import vectors
+from .bins import BinnedRows
 from .device import Device, DeviceArray
-from .rows import BinnedRows
-from .tree_rows import DeviceTreeRows, TreeInputs
+from .growth import DeviceTreeRows, TreeInputs
 
 
 class DeviceWeights(NamedTuple):
@@ -63,7 +63,7 @@ class DeviceFitter(TreesOfIterations[DeviceArray]):
         return DeviceFitter(learner, self._rows, self._part, self._weights, self._tree_rows)
 
     def values(self, model: Model) -> Sequence[DeviceArray]:
-        """See Fitter. The trees must have been grown with the same bins."""
+        """The values of a model, whose trees must have been grown with the same bins."""
         forest = as_forest(model)
         values = self._rows.values(forest, self._bins.left_codes(forest), self._part)
         return _by_function(self._rows.device, [values], forest.n_functions)

@@ -1,4 +1,4 @@
-"""Forests on a device: predictions with the bits of the CPU."""
+"""Forests on a device: predictions with the same bits as on the CPU."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..._tree.forest import Forest
-from .device import Device, DeviceArray, blocks_for
-from .table import check_table, rounded_down, table_arguments
+from .device import Argument, Device, DeviceArray, blocks_for
+from .matrix import check_table, rounded_down, table_arguments
 
 MOST_THREADS = 256
 FEWEST_THREADS = 32
 SHARED_BYTES = 2**16
-"""The most shared memory of a block: every card has as much."""
+"""The maximum of shared memory per block, which every GPU supports."""
 NARROW_COLUMNS = 2**10
 """Narrow nodes have fewer columns; see NarrowNode in predict_kernels.hpp."""
 NARROW_DISTANCE = 2**20
@@ -26,13 +26,13 @@ class _Nodes(NamedTuple):
     """The nodes of a forest for tables of one type, and how the kernels read these tables."""
 
     kernel: str
-    """The end of the names of the kernels."""
+    """The suffix of the kernel names."""
     n_threads: int
     columns: DeviceArray | None
     """The columns of a table that are copied to shared memory; None if they are too many."""
     n_columns: int
     nodes: DeviceArray
-    """See NarrowNode and WideNode in predict_kernels.hpp."""
+    """NarrowNode or WideNode of predict_kernels.hpp."""
 
 
 class _Trees(NamedTuple):
@@ -64,7 +64,7 @@ class DeviceForest:
         self._launch("leaves", X, self._trees_in_order, self._leaf_numbers, out)
         return out
 
-    def _launch(self, what: str, X: DeviceArray, trees: _Trees, *args: Any) -> None:
+    def _launch(self, what: str, X: DeviceArray, trees: _Trees, *args: Argument) -> None:
         check_table(X, self._forest.n_features)
         n_rows = X.shape[0]
         if n_rows == 0 or self._forest.n_learners == 0:
@@ -178,6 +178,6 @@ def _wide(nodes: NDArray[np.void], column: NDArray[np.intp], distance: NDArray[n
 
 
 def _flags(nodes: NDArray[np.void]) -> NDArray[np.uint32]:
-    """See by_category and missing_left in predict_kernels.hpp."""
+    """The flags of nodes, which predict_kernels.hpp reads with by_category and missing_left."""
     by_category = (nodes["categories"] >= 0).astype(np.uint32)
     return np.asarray(by_category << 31 | nodes["missing_left"].astype(np.uint32) << 30)

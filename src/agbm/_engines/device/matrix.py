@@ -1,20 +1,25 @@
-"""Matrices of numbers on a device, as fit and predict read them."""
+"""Matrices of numbers on a device, as fit and predict read them, in any memory order."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from ..._data.rows import Given, RemoteMatrix
 from ..._data.tables import is_on_gpu
 from .device import Device, DeviceArray
-from .table import table_to_device
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
 
 BYTES_AT_ONCE = 2**26
-"""How much of a matrix is copied to the device, or on it, at a time."""
+"""Bytes of a matrix that are copied to the device, or on it, at a time."""
+
+Matrix: TypeAlias = "NDArray[Any] | csr_matrix | DeviceMatrix"
+"""A checked matrix of numbers."""
 
 
 class DeviceMatrix(RemoteMatrix):
@@ -28,7 +33,6 @@ class DeviceMatrix(RemoteMatrix):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """See RemoteMatrix."""
         n_rows = self._n_in_tables if self._rows is None else len(self._rows)
         return n_rows, int(self._tables[0].shape[1])
 
@@ -41,15 +45,13 @@ class DeviceMatrix(RemoteMatrix):
     def _n_in_tables(self) -> int:
         return sum(int(table.shape[0]) for table in self._tables)
 
-    def __getitem__(self, rows: Any) -> DeviceMatrix:
-        """See RemoteMatrix."""
+    def __getitem__(self, rows: slice | NDArray[np.integer[Any]]) -> DeviceMatrix:
         if self._rows is not None:
             return DeviceMatrix(self._device, self._tables, self._rows[rows])
         chosen = np.arange(self._n_in_tables)[rows] if isinstance(rows, slice) else rows
         return DeviceMatrix(self._device, self._tables, chosen)
 
     def followed_by(self, X: Any) -> DeviceMatrix:
-        """See RemoteMatrix."""
         following = X if isinstance(X, DeviceMatrix) else DeviceMatrix(self._device, [table_to_device(self._device, X)])
         tables = [*self._tables, *following._tables]
         if self._rows is None and following._rows is None:
@@ -72,8 +74,7 @@ class DeviceMatrix(RemoteMatrix):
                 number = table_of_row[start]
                 yield self._tables[number][self._device.to_device(rows[start:end] - first[number])]
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        """See RemoteMatrix."""
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
         parts = [self._device.to_host(block) for block in self.blocks()]
         return np.concatenate([np.zeros((0, self.shape[1]), self.dtype), *parts]).astype(dtype or self.dtype)
 
@@ -101,7 +102,7 @@ def received(device: Device, given: Given) -> Given:
     return Given(X, *(device.to_host(device.adopted(part)) if is_on_gpu(part) else part for part in given[1:]))
 
 
-def matrix_of(device: Device, X: Any) -> DeviceMatrix:
+def matrix_of(device: Device, X: object) -> DeviceMatrix:
     """An array on a GPU as a matrix; raises the errors that scikit-learn's checks raise for NumPy arrays."""
     table = device.adopted(X)
     if table.ndim != 2:
@@ -112,3 +113,30 @@ def matrix_of(device: Device, X: Any) -> DeviceMatrix:
     if table.dtype.kind not in "fiub":
         raise ValueError(f"X must contain real numbers; got {table.dtype}.")
     return DeviceMatrix(device, [table if table.dtype in (np.float32, np.float64) else table.astype(np.float64)])
+
+
+def check_table(X: DeviceArray, n_columns: int) -> None:
+    """Raise ValueError unless X is a float32 or float64 table with the given number of columns."""
+    if X.ndim != 2 or X.shape[1] != n_columns or X.dtype not in (np.float32, np.float64):
+        raise ValueError(
+            f"X must have {n_columns} columns of float32 or float64 on the device; got {X.dtype} of shape {X.shape}."
+        )
+
+
+def table_arguments(X: DeviceArray) -> tuple[DeviceArray, int, int]:
+    """A table as arguments of kernels: its numbers and its strides in numbers."""
+    return X, int(X.strides[0]) // int(X.itemsize), int(X.strides[1]) // int(X.itemsize)
+
+
+def table_to_device(device: Device, X: NDArray[Any]) -> DeviceArray:
+    """A copy of a table on the device, in about the same memory order, since transposing takes longer than copying."""
+    by_columns = abs(X.strides[0]) < abs(X.strides[1])
+    return device.to_device(X.T).T if by_columns else device.to_device(X)
+
+
+def rounded_down(thresholds: NDArray[np.float64], dtype: DTypeLike) -> NDArray[Any]:
+    """The largest numbers of a type that are not above the thresholds: its numbers are above both or above neither."""
+    with np.errstate(over="ignore", under="ignore"):
+        nearest = thresholds.astype(dtype)
+        below = np.nextafter(nearest, np.array(-np.inf, dtype=dtype))
+    return np.where(nearest > thresholds, below, nearest)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -31,7 +30,6 @@ class DeviceObjective:
         self.n_train, self.n_rows = local.n_train, local.n_rows
         self.has_validation, self.counts_rows = local.has_validation, local.counts_rows
         self.start: DeviceArray = device.to_device(local.start)
-        """See Objective."""
         self._device = device
         self._kernel = _row_kernel(local.loss)
         self._y = None if self._kernel is None else device.to_device(local.y)
@@ -39,13 +37,11 @@ class DeviceObjective:
         self._validation_weight = _copy(device, local.validation_weight)
 
     def residual(self, f: DeviceArray) -> DeviceArray:
-        """See Objective."""
         if self._kernel is None:
             return self._device.to_device(self.local.residual(self._training_scores(f)))
         return self._of_training_rows(Quantity.NEGATIVE_GRADIENT, f)
 
     def newton(self, f: DeviceArray) -> Newton[DeviceArray] | None:
-        """See Objective."""
         if not self.local.second_order or self.local.loss.constant_hessian:
             return None
         if self._kernel is not None and not self.local.quantiles:
@@ -56,19 +52,15 @@ class DeviceObjective:
         return Newton(self._device.to_device(newton.hessian), _copy(self._device, newton.distance), newton.shares)
 
     def derivatives(self, f: DeviceArray) -> tuple[DeviceArray, Newton[DeviceArray] | None]:
-        """See Objective."""
         return self.residual(f), self.newton(f)
 
     def zero_residual(self) -> DeviceArray:
-        """See Objective."""
         return self._device.zeros((self.start.shape[0], self.n_train), np.float64)
 
     def mix(self, a: float, x: DeviceArray, b: float, y: DeviceArray) -> DeviceArray:
-        """See Objective."""
         return vectors.mix(self._device, a, x, b, y)
 
     def train_loss(self, f: DeviceArray) -> float:
-        """See Objective."""
         if self._kernel is None:
             return self.local.train_loss(self._training_scores(f))
         sums = Sums(self._device, 1)
@@ -76,7 +68,6 @@ class DeviceObjective:
         return sums.totals()[0] / self.local.train_weight_sum
 
     def validation_loss(self, f: DeviceArray) -> float:
-        """See Objective."""
         if not self.has_validation:
             return math.nan
         if self._kernel is None:
@@ -88,7 +79,7 @@ class DeviceObjective:
     def measure(
         self, f: DeviceArray, *fits: tuple[DeviceArray, Fit[DeviceArray]]
     ) -> tuple[tuple[float, float], list[float]]:
-        """See Objective. All sums are copied from the device at once."""
+        """The losses, and the cosines of the fits; all sums are copied from the device at once."""
         sums = Sums(self._device, 2 + 3 * len(fits))
         if self._kernel is not None:
             self._add_train_loss(sums, 0, f)
@@ -104,15 +95,12 @@ class DeviceObjective:
         return (train / self.local.train_weight_sum, validation_loss), cosines
 
     def cosine(self, r: DeviceArray, fit: Fit[DeviceArray]) -> float:
-        """See Objective."""
         return cosine(*self._products(r, fit.explained))
 
     def inner(self, r: DeviceArray, b: DeviceArray) -> float:
-        """See Objective."""
         return float(self._products(r, b)[1])
 
     def slope(self, f: DeviceArray, b: DeviceArray) -> float:
-        """See Objective."""
         return -self.inner(self.residual(f), b)
 
     def explained_by(self, values: DeviceArray, newton: Newton[DeviceArray] | None) -> DeviceArray:
@@ -123,24 +111,21 @@ class DeviceObjective:
     def fit_of(
         self, model: Model, function: int, values: DeviceArray, newton: Newton[DeviceArray] | None
     ) -> Fit[DeviceArray]:
-        """See Objective."""
         return Fit(model, function, values, self.explained_by(values, newton))
 
     def unit(self, output: int) -> DeviceArray:
-        """See Objective."""
         return self._device.to_device(self.local.unit(output))
 
     def level_step(self, f: DeviceArray, output: int) -> float:
-        """See Objective; evaluated on the host."""
+        """The Newton step of a constant, evaluated on the host."""
         residual, hessian = self.local.level_sums(self.to_keep(f), output)
         return residual / hessian
 
     def to_keep(self, f: DeviceArray) -> Array:
-        """See Objective; on the host, where `held_out_scores` needs it."""
+        """A copy on the host, where `held_out_scores` needs it."""
         return self.to_host(f[..., self.local.validation_rows])
 
     def held_out_scores(self, kept: Array, measure: Nonconformity) -> tuple[Array, Array | None]:
-        """See Objective."""
         return self.local.held_out_scores(kept, measure)
 
     def to_host(self, f: DeviceArray) -> Array:
@@ -178,7 +163,7 @@ class DeviceObjective:
         return self._y[..., rows], f[:, rows]
 
 
-def _row_kernel(loss: Any) -> tuple[str, float] | None:
+def _row_kernel(loss: object) -> tuple[str, float] | None:
     return loss.row_kernel if is_built_in(loss) and isinstance(loss, BuiltInLoss) else None
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from ..._base.sums import Array
+from ..._base.types import Table, Values
 from ..._core.learners import Model
 from ..._data.rows import Given
 from ..._data.tables import is_on_gpu
@@ -19,7 +20,7 @@ from ..._tree import Forest
 from .device import Device
 from .finish import finish_of, finished
 from .forest import DeviceForest
-from .matrix import DeviceMatrix, blocks_on, matrix_of, received
+from .matrix import DeviceMatrix, Matrix, blocks_on, matrix_of, received
 
 _ON_DEVICE: WeakKeyDictionary[Forest, DeviceForest] = WeakKeyDictionary()
 """Forests that were copied to the device, as long as they are in memory."""
@@ -31,13 +32,13 @@ class DevicePredictions:
     def __init__(self, device: Device) -> None:
         self._device = device
 
-    def raw_predict(self, model: FittedModel, X: Any, n_threads: int, offset: Any) -> Array:
+    def raw_predict(self, model: FittedModel, X: Table, n_threads: int, offset: Values | None) -> Array:
         """Scores (output, row) in host memory."""
         given = received(self._device, Given(X, None, None, offset))
         return model.raw_predict(given.X, n_threads, given.offset, partial(predict, self._device))
 
-    def results(self, model: FittedModel, X: Any, n_threads: int, offset: Any, kind: Result) -> Any:
-        """What the scores of rows become; on the device if X is there and they are numbers."""
+    def results(self, model: FittedModel, X: Table, n_threads: int, offset: Values | None, kind: Result) -> Any:
+        """The results of a kind for the rows; on the device if X is there and the results are numbers."""
         finish = finish_of(model.labels, model.loss, kind)
         if is_on_gpu(X) and offset is None and finish is not None and isinstance(model.start, np.ndarray):
             numbers = model.reader.numbers(matrix_of(self._device, X))
@@ -51,7 +52,7 @@ class DevicePredictions:
         return self._device.returned(self._device.to_device(found), X)
 
 
-def predict(device: Device, model: Model, X: Any, n_threads: int) -> Array:
+def predict(device: Device, model: Model, X: Matrix, n_threads: int) -> Array:
     """Predict the values (function, output, row) of a model for a matrix of numbers.
 
     Sparse matrices, and models without trees, are left to the CPU.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
@@ -13,20 +12,19 @@ from ..._core.learners import Fitter, Learner, Model
 from ..._core.objective import LocalObjective, Objective, start_residual
 from ..._core.ring import Ring, RingPart
 from ..._data.rows import Given
-from ..._fit.sources import BlockRows, LocalRows, LocalTable
+from ..._fit.sources import BlockRows, LocalSource, LocalTable
 from ..._tree import CodedRows, TableBins, TreeLearner
 from ..._tree.bins import Bins, sample_of
-from .bins import GROUP_COLUMNS, DeviceBins
+from .bins import GROUP_COLUMNS, BinnedRows, DeviceBins
 from .device import Device, DeviceArray
 from .fitter import DeviceFitter, DeviceWeights
-from .matrix import DeviceMatrix, received
+from .growth import DeviceTreeRows
+from .matrix import DeviceMatrix, Matrix, received
 from .objective import DeviceObjective
 from .prediction import predict
-from .rows import BinnedRows
-from .tree_rows import DeviceTreeRows
 
 
-class DeviceRows(LocalRows):
+class DeviceSource(LocalSource):
     """Rows on this machine that are copied to a device; see RowSource."""
 
     def __init__(self, device: Device) -> None:
@@ -39,7 +37,7 @@ class DeviceRows(LocalRows):
         return received(self._device, given)
 
     def bind(self, rows: BlockRows, learner: TreeLearner) -> tuple[Objective[DeviceArray], Fitter[DeviceArray]]:
-        """See RowSource. Blocks are binned by the CPU."""
+        """The objective and the fitter on the device; blocks are binned by the CPU."""
         local, coded = rows.objective, rows.shared.coded(rows.reader, learner.n_threads)
         if self._copied is None or self._copied[0] is not coded:
             self._copied = coded, self._copy(coded)
@@ -53,8 +51,7 @@ class DeviceRows(LocalRows):
         on_device = self._device.to_device(codes)
         return BinnedRows.of(self._device, coded.bins, on_device, columns.shape[1], coded.order)
 
-    def table(self, X: Any, n_given: int, weights: Weights | None, ring: Ring | None) -> LocalTable:
-        """See LocalRows."""
+    def table(self, X: Matrix, n_given: int, weights: Weights | None, ring: Ring | None) -> LocalTable:
         return DeviceTable(self._device, X, n_given, weights, ring)
 
     def _bound(self, local: LocalObjective) -> DeviceObjective:
@@ -67,18 +64,17 @@ class DeviceRows(LocalRows):
 class DeviceTable(LocalTable):
     """A table for all members of a model. Thresholds and categories are found by the CPU, codes by the device."""
 
-    def __init__(self, device: Device, X: Any, n_given: int, weights: Weights | None, ring: Ring | None) -> None:
+    def __init__(self, device: Device, X: Matrix, n_given: int, weights: Weights | None, ring: Ring | None) -> None:
         super().__init__(X, n_given, weights, ring)
         self._device = device
         self._bins: TableBins | None = None
         self._shared: BinnedRows | None = None
-        """None if members have categories of their own."""
+        """None if each member has its own categories."""
         self._tree_rows: dict[tuple[int, ...], DeviceTreeRows] = {}
 
     def bind(
         self, learner: Learner, part: RingPart, local: LocalObjective
     ) -> tuple[Objective[DeviceArray], Fitter[DeviceArray]]:
-        """See LocalTable."""
         if not isinstance(learner, TreeLearner):
             raise ValueError('device="cuda" grows trees; with another learner, use device="cpu".')
         if issparse(self._X):
@@ -115,7 +111,7 @@ class DeviceTableFitter(DeviceFitter):
     """Trees bound to the rows of a table."""
 
     def __init__(
-        self, learner: TreeLearner, rows: BinnedRows, part: RingPart, weights: DeviceWeights, X: Any,
+        self, learner: TreeLearner, rows: BinnedRows, part: RingPart, weights: DeviceWeights, X: Matrix,
         tree_rows: dict[tuple[int, ...], DeviceTreeRows],
     ) -> None:  # fmt: skip
         """X has the rows in the order of their numbers."""
@@ -123,11 +119,10 @@ class DeviceTableFitter(DeviceFitter):
         self._X = X
 
     def with_learner(self, learner: TreeLearner) -> DeviceTableFitter:
-        """See DeviceFitter."""
         return DeviceTableFitter(learner, self._rows, self._part, self._weights, self._X, self._tree_rows)
 
     def values(self, model: Model) -> Sequence[DeviceArray]:
-        """See Fitter. Trees of an earlier run may have been grown with other bins."""
+        """The values of a model, whose trees may have been grown with other bins, in an earlier run."""
         device = self._rows.device
         values = self._in_order(predict(device, model, self._X, self._learner.n_threads))
         return [device.to_device(np.ascontiguousarray(of_function)) for of_function in values]

@@ -1,4 +1,4 @@
-"""Arithmetic of the boosting loop on functions (output, row) of a device, with the bits of the native kernels."""
+"""Arithmetic of the boosting loop on functions (output, row) of a device, with the same bits as the native kernels."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ N_SLOTS = N_DIGITS + 3
 
 
 class Quantity(IntEnum):
-    """What a loss says of a row."""
+    """A quantity that a loss defines for each row."""
 
     VALUE = 0
     NEGATIVE_GRADIENT = 1

@@ -1,4 +1,4 @@
-"""From prepared rows to what a cluster trains on, for any engine."""
+"""Objectives and fitters on a cluster from prepared rows, for any engine."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .shard_tasks import Recipe
 
 
 def recipe_of(rows: BlockRows) -> Recipe:
-    """What all shards consist of besides their rows; ValueError if the loss needs all rows in one place."""
+    """What all shards consist of besides their rows; raises ValueError if the loss needs all rows in one place."""
     loss, start = rows.plan.loss, rows.begun.start
     if traits_of(loss).rows == "all":
         raise ValueError(

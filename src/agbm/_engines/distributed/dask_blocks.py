@@ -10,7 +10,7 @@ from dask.delayed import delayed
 from dask.sizeof import sizeof
 from dask.utils import format_bytes
 
-from ..._data.blocks import Block, Labels, Seen, WithValidation
+from ..._data.blocks import Block, Blocks, Labels, Seen, WithValidation
 from .dask_workers import Workers
 from .partition_tasks import call_named, labels_and_seen, outline_of
 
@@ -20,7 +20,7 @@ class DaskBlocks:
 
     noun = "partition"
 
-    def __init__(self, workers: Workers, X: Any, y: Any, weight: Any, offset: Any = None) -> None:
+    def __init__(self, workers: Workers, X: object, y: object, weight: object, offset: object = None) -> None:
         self._workers = workers
         parts = {"X": partitions_of("X", X)}
         for name, given in (("y", y), ("sample_weight", weight), ("offset", offset)):
@@ -40,12 +40,12 @@ class DaskBlocks:
         """Names for messages, with sizes once these are known."""
 
     def lazy_labels(self) -> list[Any]:
-        """For each partition, a delayed object: its labels, and what it is recognised by."""
+        """For each partition, a delayed object: its labels, and the checksum that identifies it."""
         call = delayed(call_named, pure=False)
         return [call(read, self.noun, i, None, block) for i, block in enumerate(self.blocks)]
 
     def see(self, labels: Sequence[Any]) -> list[Labels]:
-        """Recognise partitions from now on; returns their labels without rows. `labels` are futures of lazy_labels."""
+        """Record checksums of partitions; returns their labels without rows. `labels` are futures of lazy_labels."""
         task = delayed(outline_and_size, pure=False)
         found = self._gathered([task(future) for future in labels])
         self.seen = [seen for _, seen, _ in found]
@@ -56,7 +56,6 @@ class DaskBlocks:
         return [outline for outline, _, _ in found]
 
     def map(self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]] | None = None) -> list[Any]:
-        """See Blocks."""
         call = delayed(call_named, pure=False)
         tasks = [
             call(function, self.noun, i, seen, block, *(() if arguments is None else arguments[i]))
@@ -70,24 +69,24 @@ class DaskBlocks:
 
 
 def read(block: Block) -> tuple[Labels, Seen, int]:
-    """A task: the labels of a partition, a checksum to recognise it by, and the bytes that its features take."""
+    """A task: the labels of a partition, a checksum that identifies it, and the size of its features in bytes."""
     return *labels_and_seen(block), sizeof(block.X)
 
 
 def outline_and_size(found: tuple[Labels, Seen, int]) -> tuple[Labels, Seen, int]:
-    """A task: what was read of a partition, without rows."""
+    """A task: the result of `read`, without rows."""
     labels, seen, size = found
     return *outline_of((labels, seen)), size
 
 
-def names_of(blocks: Any) -> list[str]:
+def names_of(blocks: Blocks) -> list[str]:
     """The names of all partitions in messages."""
     if isinstance(blocks, WithValidation):
         return [*names_of(blocks.training), *(f"X_val: {name}" for name in names_of(blocks.validation))]
     return cast(DaskBlocks, blocks).names
 
 
-def partitions_of(name: str, given: Any) -> list[Any]:
+def partitions_of(name: str, given: object) -> list[Any]:
     """The partitions of a Dask collection as delayed objects."""
     if hasattr(given, "to_delayed"):
         if getattr(given, "ndim", 1) == 2 and hasattr(given, "rechunk"):

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from distributed import Client
+
 from ..._core.training import Record, Watcher
 
 TOPIC = "agbm"
@@ -18,7 +20,7 @@ SECONDS_BETWEEN_EVENTS = 0.2
 
 
 @contextmanager
-def logged_iterations(client: Any) -> Iterator[Watcher]:
+def logged_iterations(client: Client) -> Iterator[Watcher]:
     """A callback that logs iterations as events of the scheduler; the last iteration is always logged."""
     last: list[Record] = []
     logged = [0.0]
@@ -38,7 +40,7 @@ def logged_iterations(client: Any) -> Iterator[Watcher]:
 
 
 def event_of(record: Record) -> dict[str, Any]:
-    """What is logged of an iteration; losses that do not exist are None. The dashboard needs "action"."""
+    """The event of an iteration; losses that do not exist are None. The dashboard needs "action"."""
 
     def known(loss: float) -> float | None:
         return None if math.isnan(loss) else float(loss)

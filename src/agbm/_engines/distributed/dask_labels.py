@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from dask.delayed import delayed
+from dask.delayed import Delayed, delayed
+from distributed import Future
 
+from ..._base.collectives import Outcome
 from ..._base.sums import Array
-from ..._base.together import Outcome
 from ..._data.blocks import Blocks, Gathered, WithValidation, joined
 from .dask_blocks import DaskBlocks, names_of
 from .dask_workers import Workers
@@ -20,10 +21,10 @@ class Partition(NamedTuple):
 
     number: int
     """The number of the partition; those of X_val follow those of X."""
-    lazy: Any
-    """A delayed object, which makes them from the partition itself whenever they are needed."""
-    now: Any
-    """A future, with which they are in the memory of a worker."""
+    lazy: Delayed
+    """A delayed object that makes the rows from the partition whenever they are needed."""
+    now: Future[Any]
+    """A future that keeps the rows in the memory of a worker."""
 
 
 class DaskLabelled:
@@ -54,11 +55,9 @@ class DaskLabelled:
 
     @property
     def numbers(self) -> list[int]:
-        """See Labelled."""
         return [partition.number for partition in self.partitions]
 
-    def step(self, function: Callable[..., Any], *arguments: Any, each: Sequence[Any] | None = None) -> Any:
-        """See Labelled."""
+    def step(self, function: Callable[..., Any], *arguments: object, each: Sequence[Any] | None = None) -> Any:
         own = [() if each is None else (each[i],) for i in range(len(self.partitions))]
         shared = delayed((function, arguments), traverse=False)  # it travels once
         outcome_of, rows_after = (delayed(of, pure=False) for of in (outcome_of_step, rows_after_step))
@@ -79,10 +78,9 @@ class DaskLabelled:
         return self._with(partitions), found
 
     def over(
-        self, function: Callable[..., Any], arguments_of: Callable[..., Sequence[tuple[Any, ...]]], *common: Any,
+        self, function: Callable[..., Any], arguments_of: Callable[..., Sequence[tuple[Any, ...]]], *common: object,
         each: Sequence[Any] | None = None,
     ) -> list[Any]:  # fmt: skip
-        """See Labelled."""
         shared = delayed((function, arguments_of, common), traverse=False)
         call = delayed(call_named, pure=False)
         places = {part.number: i for i, part in enumerate(self.partitions)}
@@ -95,11 +93,10 @@ class DaskLabelled:
         return self._gathered(tasks, range(len(tasks)))
 
     def with_start(self, start_scores: Callable[[Any], Array | None]) -> DaskLabelled:
-        """See Labelled."""
         scores, call = delayed(start_scores, traverse=False), delayed(call_named, pure=False)
         sources = sources_of(self.blocks)
 
-        def after(part: Partition, here: Any) -> Any:
+        def after(part: Partition, here: Delayed | Future[Any]) -> Any:
             noun, i, seen, block = sources[part.number]
             return call(score_rows, noun, i, seen, block, here, scores)
 
@@ -111,7 +108,6 @@ class DaskLabelled:
         return self._with(partitions)
 
     def followed_by(self, validation: DaskLabelled) -> DaskLabelled:
-        """See Labelled."""
         n = len(self.n_rows)
         following = [part._replace(number=n + part.number) for part in validation.partitions]
         both = WithValidation(self.blocks, validation.blocks, n)
@@ -128,7 +124,7 @@ class DaskLabelled:
 
 
 def outcome_of_step(*arguments: Any) -> Outcome:
-    """A task: what a step finds, as far as it gets; see advance."""
+    """A task: the outcome of a step, as far as it gets; see advance."""
     return advance(*arguments)[1]
 
 

@@ -34,7 +34,7 @@ LONG_WAIT = 30.0
 """Seconds to wait for the replies of a round before a warning names the workers that have not answered."""
 
 LOSSES = 4
-"""Losses of a partition with its worker in one round that end a fit, whatever the cause; so it is for Dask's tasks."""
+"""Losses of a partition with its worker in one round that end a fit, whatever the cause, as for Dask's tasks."""
 
 TRIES = 20
 """How often a message is sent again, with all workers alive, before the error is raised."""
@@ -84,7 +84,7 @@ def actors_of(tree: Sequence[Branch]) -> list[Any]:
 
 
 @contextmanager
-def talking_to_workers(client: Any) -> Iterator[None]:
+def talking_to_workers(client: distributed.Client) -> Iterator[None]:
     """Let calls of actors go directly to the workers if they can be reached, instead of through the scheduler."""
 
     async def reach(address: str) -> None:
@@ -108,7 +108,7 @@ class Held(NamedTuple):
 
     worker: str
     """The intended worker; Dask may have chosen another."""
-    shard: Any
+    shard: distributed.Future[Any]
     """Future of the actor."""
     parts: dict[int, Any]
     """Futures of the codes of the partitions, by the number of the partition; None once the shard has them."""
@@ -163,7 +163,6 @@ class DaskShards:
         """The workers that a warning has named."""
 
     def exchange(self, message: Message, catch_up: Callable[[], Message]) -> Reply:
-        """See Shards."""
         if time.monotonic() - self._looked > SECONDS_BETWEEN_LOOKS:
             self._look()
         tries = 0
@@ -197,7 +196,7 @@ class DaskShards:
         self._tree_is_known = not reply.behind
         return reply
 
-    def _answer(self, future: Any, round_: int, began: float) -> Reply:
+    def _answer(self, future: distributed.ActorFuture[Any], round_: int, began: float) -> Reply:
         """Wait for a reply. Dask does not always report that a call was lost with its worker."""
         warned = False
         while True:
@@ -234,7 +233,7 @@ class DaskShards:
         asked = {", ".join(holders.get(actor.key, ())): actor.finished_round() for actor in actors_of(self._tree)}
         end = time.monotonic() + PATIENCE
 
-        def answer(future: Any) -> int | None:
+        def answer(future: distributed.ActorFuture[Any]) -> int | None:
             try:
                 return cast(int, future.result(timeout=max(0.01, end - time.monotonic())))
             except Exception:  # it is lost, or does not respond
@@ -314,7 +313,7 @@ class DaskShards:
         return True
 
     def _check_losses(self, lost: Sequence[Held]) -> None:
-        """Raise an error for partitions that workers are lost with again and again, such as for lack of memory."""
+        """Raise an error for partitions whose workers are lost repeatedly, for example because of too little memory."""
         for held in lost:
             for i in held.parts:
                 self._lost_with[i].append(held.worker)

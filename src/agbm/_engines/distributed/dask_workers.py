@@ -34,7 +34,7 @@ class Restart(NamedTuple):
 
     worker: str
     memory: int
-    """What it used, in bytes."""
+    """Memory in use, in bytes."""
 
 
 class Workers:
@@ -116,7 +116,7 @@ class Wait:
         self._earlier = len(workers.restarts())
         """Restarts before the last partition was finished."""
         self._ran = time.monotonic()
-        """When a task was running, or nothing showed that memory is the reason for none."""
+        """The last time at which a task was running, or the lack of tasks was not due to memory."""
         self._warned = False
 
     def look(self, pending: Sequence[str]) -> None:
@@ -153,9 +153,9 @@ def _standstill(infos: Mapping[str, Any], restarted: bool) -> str | None:
 
 
 def shortened(names: Sequence[str]) -> str:
-    """The names of partitions; of many, only the first."""
+    """The names of partitions; only the first ones if there are many."""
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
-def _killed(future: Any) -> bool:
+def _killed(future: distributed.Future[Any]) -> bool:
     return future.status == "error" and isinstance(future.exception(), distributed.KilledWorker)

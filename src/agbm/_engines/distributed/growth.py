@@ -1,4 +1,4 @@
-"""Trees that are grown on rows in shards."""
+"""Trees grown on rows in shards."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from ..._core.learners import DivergedError, Fit, Model, Newton
 from ..._core.ring import RingPart
 from ..._tree import Forest, TreeLearner
 from ..._tree.bins import Bins
+from ..._tree.leaf_quantiles import quantiles_of_leaves
 from ..._tree.learner import TreesOfIterations, as_forest
 from ..._tree.sampling import Sample
-from ..._tree.tallies import quantiles_of_leaves
 from .log import Log, RemoteFunction
 
 
@@ -30,7 +30,7 @@ class ClusterFitter(TreesOfIterations[RemoteFunction]):
         self._growers = learner.growers(_native.RemoteGrower, bins, bins.matrix(0))
 
     def values(self, model: Model) -> Sequence[RemoteFunction]:
-        """See Fitter. The trees must have been grown with the same bins."""
+        """The values of a model, whose trees must have been grown with the same bins."""
         forest = as_forest(model)
         return self._log.create("forest", [], forest, self._bins.left_codes(forest), n=forest.n_functions)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from .messages import START, Message, Order, Reply, Shards
 
@@ -41,7 +40,9 @@ class Log:
         self._names = START
         self._round = 0
 
-    def create(self, what: str, inputs: Iterable[RemoteFunction], *arguments: Any, n: int = 1) -> list[RemoteFunction]:
+    def create(
+        self, what: str, inputs: Iterable[RemoteFunction], *arguments: object, n: int = 1
+    ) -> list[RemoteFunction]:
         """Order the shards to create n arrays."""
         outputs = tuple(range(self._names + 1, self._names + 1 + n))
         self._names += n
@@ -53,12 +54,12 @@ class Log:
         self._pending.append(order)
         return [RemoteFunction(name, self._n_outputs, self) for name in outputs]
 
-    def tell(self, what: str, *arguments: Any) -> None:
+    def tell(self, what: str, *arguments: object) -> None:
         """Give an order of GROWTH that has no reply."""
         self._growth.append(Order(what, arguments=arguments))
         self._pending.append(self._growth[-1])
 
-    def ask(self, what: str, inputs: Iterable[RemoteFunction], *arguments: Any) -> Reply:
+    def ask(self, what: str, inputs: Iterable[RemoteFunction], *arguments: object) -> Reply:
         """The combined reply of all shards to an order, after all orders so far."""
         order = Order(what, tuple(function.name for function in inputs), arguments=arguments)
         self._round += 1
@@ -76,7 +77,7 @@ class Log:
         self._pending.append(Order("forget", (name,)))
 
     def _all_that_matters(self, last: Order) -> list[Order]:
-        """The orders that create all arrays in use, each kept only while it is needed, and grow the current tree."""
+        """The orders that create all arrays in use and grow the current tree; each is kept only while it is needed."""
         unfinished = self._growth if last.what in GROWTH else [*self._growth, last]
         needed = self._living | {name for order in unfinished for name in order.inputs}
         wanted: list[Order] = []

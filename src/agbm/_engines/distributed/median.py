@@ -15,7 +15,7 @@ class MedianSearch:
     """A search for the weighted median of positive numbers; the median of no numbers is 0.
 
     The bits of positive numbers have the order of the numbers. Each step determines the next `bits` bits of the median,
-    from the highest on, by counting over all shards the numbers that agree with the bits known so far.
+    starting at the highest, by counting over all shards the numbers that agree with the bits known so far.
     """
 
     weight_step: float | None

@@ -17,7 +17,7 @@ from .messages import START
 
 
 class Facts(NamedTuple):
-    """What is known about all rows together."""
+    """Facts about all rows together."""
 
     n_train: int
     n_outputs: int
@@ -30,7 +30,7 @@ class Facts(NamedTuple):
     quantiles: tuple[float, ...] = ()
     """The quantiles of a Quantile loss, whose hessians depend on the median distance of all rows."""
     weight_step: float | None = None
-    """See whole_weights; None if rows have no weights."""
+    """The step of the weights, as `whole_weights` returns it; None if rows have no weights."""
     counts_rows: bool = True
     """Whether weights are numbers of repetitions."""
 
@@ -47,11 +47,9 @@ class ClusterObjective:
         self.counts_rows = facts.counts_rows
 
     def residual(self, f: RemoteFunction) -> RemoteFunction:
-        """See Objective."""
         return self._log.create("residual", [f])[0]
 
     def newton(self, f: RemoteFunction) -> Newton[RemoteFunction] | None:
-        """See Objective."""
         if not self._facts.newton:
             return None
         if not self._facts.quantiles:
@@ -61,29 +59,24 @@ class ClusterObjective:
         return Newton(hessian, distance, self._facts.quantiles)
 
     def derivatives(self, f: RemoteFunction) -> tuple[RemoteFunction, Newton[RemoteFunction] | None]:
-        """See Objective."""
         return self.residual(f), self.newton(f)
 
     def zero_residual(self) -> RemoteFunction:
-        """See Objective."""
         return self._log.create("zero_residual", [])[0]
 
     def mix(self, a: float, x: RemoteFunction, b: float, y: RemoteFunction) -> RemoteFunction:
-        """See Objective."""
         return self._log.create("mix", [x, y], a, b)[0]
 
     def train_loss(self, f: RemoteFunction) -> float:
-        """See Objective."""
         return self._losses_of(f)[0]
 
     def validation_loss(self, f: RemoteFunction) -> float:
-        """See Objective."""
         return self._losses_of(f)[1]
 
     def measure(
         self, f: RemoteFunction, *fits: tuple[RemoteFunction, Fit[RemoteFunction]]
     ) -> tuple[tuple[float, float], list[float]]:
-        """See Objective. It takes one round."""
+        """The losses, and the cosines of the fits; one round of messages for all of them."""
         pairs = [function for r, fit in fits for function in (r, fit.explained)]
         train, validation, *products = self._log.ask("measure", [f, *pairs]).sums
         validation_loss = validation / self._facts.validation_weight if self.has_validation else math.nan
@@ -91,39 +84,32 @@ class ClusterObjective:
         return f.losses, [cosine(*products[i : i + 3]) for i in range(0, len(products), 3)]
 
     def cosine(self, r: RemoteFunction, fit: Fit[RemoteFunction]) -> float:
-        """See Objective."""
         return cosine(*self._log.ask("inner", [r, fit.explained]).sums)
 
     def inner(self, r: RemoteFunction, b: RemoteFunction) -> float:
-        """See Objective."""
         return float(self._log.ask("inner", [r, b]).sums[1])
 
     def slope(self, f: RemoteFunction, b: RemoteFunction) -> float:
-        """See Objective."""
         return -self.inner(self.residual(f), b)
 
     def fit_of(
         self, model: Model, function: int, values: RemoteFunction, newton: Newton[RemoteFunction] | None
     ) -> Fit[RemoteFunction]:
-        """See Objective."""
         hessian = [] if newton is None else [newton.hessian]
         return Fit(model, function, values, self._log.create("explained", [values, *hessian])[0])
 
     def unit(self, output: int) -> RemoteFunction:
-        """See Objective."""
         return self._log.create("unit", [], output)[0]
 
     def level_step(self, f: RemoteFunction, output: int) -> float:
-        """See Objective."""
         residual, hessian = self._log.ask("level", [f], output).sums
         return float(residual / hessian)
 
     def to_keep(self, f: RemoteFunction) -> RemoteFunction:
-        """See Objective."""
         return f
 
     def held_out_scores(self, kept: RemoteFunction, measure: Nonconformity) -> tuple[Array, Array | None]:
-        """See Objective. The shards send one number per label, or two with weights, of every validation row."""
+        """The scores of the validation rows: shards send one number per label and row, or two with weights."""
         scores, weights = self._log.ask("held_out", [kept], measure).sums
         return np.concatenate(scores, axis=-1), np.concatenate(weights) if weights else None
 

@@ -11,14 +11,24 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
+from ..._base.collectives import Outcome, evaluate, merged
 from ..._base.sums import Array
-from ..._base.together import Outcome, evaluate, merged
-from ..._data.blocks import Block, Gathered, Labels, RowsHere, Seen, WithValidation, labels_of, naming, started_from
+from ..._data.blocks import (
+    Block,
+    Gathered,
+    Labels,
+    RowsHere,
+    Seen,
+    WithValidation,
+    labels_of,
+    naming,
+    started_from,
+)
 from ..._data.rows import Rows
 
 
 def labels_and_seen(block: Block) -> tuple[Labels, Seen]:
-    """A task: the labels and weights of a partition, and a checksum to recognise it by."""
+    """A task: the labels and weights of a partition, and a checksum that identifies it."""
     return labels_of(block), Seen.of(block)
 
 
@@ -30,7 +40,7 @@ def outline_of(found: tuple[Labels, Seen]) -> tuple[Labels, Seen]:
 
 
 def call_named(
-    function: Callable[..., Any], noun: str, number: int, seen: Seen | None, block: Block, *arguments: Any
+    function: Callable[..., Any], noun: str, number: int, seen: Seen | None, block: Block, *arguments: object
 ) -> Any:
     """A task: call a function with a partition, which must not have changed. Errors name the partition."""
     with naming(noun, number):
@@ -52,15 +62,15 @@ def sources_of(blocks: Any) -> list[tuple[str, int, Any, Any]]:
 
 
 class Form(NamedTuple):
-    """The types of the vectors of all partitions; None for those that there are not."""
+    """The types of the vectors of all partitions; None for vectors that do not exist."""
 
-    y: Any
-    weight: Any
-    offset: Any
+    y: np.dtype[Any] | None
+    weight: np.dtype[Any] | None
+    offset: np.dtype[Any] | None
 
     @classmethod
     def of(cls, outline: Gathered) -> Form:
-        """From vectors without rows."""
+        """The types of vectors without rows."""
         vectors = (outline.y, outline.weight, outline.offset)
         return cls(*(None if vector is None else vector.dtype for vector in vectors))
 
@@ -73,7 +83,9 @@ def gathered_from(found: tuple[Labels, Any], form: Form) -> Gathered:
     return Gathered([labels.n_rows], y, weight, None, labels.more_than_numbers, offset)
 
 
-def advance(here: Any, own: tuple[Any, ...], shared: tuple[Any, ...], known: tuple[Any, ...]) -> tuple[Any, Outcome]:
+def advance(
+    here: RowsHere, own: tuple[Any, ...], shared: tuple[Any, ...], known: tuple[Any, ...]
+) -> tuple[Any, Outcome]:
     """A task: a step for the rows of a partition, as far as it gets."""
     function, arguments = shared
     outcome = evaluate(function, here, *own, *arguments, known=known)

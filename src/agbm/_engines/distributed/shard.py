@@ -23,7 +23,7 @@ from ..._tree.sampling import RowSample
 from .messages import START, Message, Order, Reply
 
 MOST_ROWS = 2**32 - 1
-"""The most rows of one shard: kernels number them by 32 bits. Numbers among the rows of all shards are Python's."""
+"""The most rows of one shard: kernels number them with 32 bits. Numbers among all rows are Python integers."""
 
 
 class Shard:
@@ -75,7 +75,7 @@ class Shard:
         return type(self), (self._objective, self._bins, codes, self._numbers, self._n_threads, self._digest)
 
     def receive(self, message: Message) -> Reply:
-        """Execute orders. A message that arrives again gets the same reply again."""
+        """Execute orders. A message that arrives again gets the same reply."""
         with self._one_at_a_time:
             if message.round == self._round and self._round > 0:
                 return self._last

@@ -33,7 +33,7 @@ class Part(NamedTuple):
     """Scores of an init model, offsets, or their sum; None if there are neither."""
     first: int
     by_number: NDArray[np.uint32]
-    """The training rows in the order of their numbers, which are those from `first` on."""
+    """The training rows in the order of their numbers, which start at `first`."""
     digest: RowDigest | None
 
 

@@ -1,1 +1,1 @@
-"""The subcommands: each parses nothing, calls the library, and writes or prints the results."""
+"""The subcommands: each calls the library with parsed arguments, and writes or prints the results."""

@@ -13,9 +13,9 @@ import numpy as np
 from ...._fit.auto import ITERATIONS
 from ...._fit.progress import counting, readable
 from ... import report as report
-from ...study.comparison import SHARED, compare
-from ...study.contenders import METHODS, PACKAGES, installed_peers
-from ...study.evaluation import Metric, Split, Tried, paired_difference, reached
+from ...evaluation.comparison import SHARED, compare
+from ...evaluation.contenders import METHODS, PACKAGES, installed_peers
+from ...evaluation.metrics import Metric, Split, Tried, paired_difference, reached
 from ..describe import describe, describe_columns, in_short, title
 from ..output import line_width, show, show_json, show_table, speaks, table_width, terminal_width
 from ..paths import check_files, written

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 
 from ...._estimators.base import loaded
-from ...._life.differences import (
+from ...._lifecycle.differences import (
     Content,
     Difference,
     before_training,

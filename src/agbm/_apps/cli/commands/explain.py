@@ -13,11 +13,11 @@ from ...._estimators.loading import load
 from ...._fit.progress import readable
 from ....export._view import feature_names
 from ..model import open_for
-from ..options import check_form, form_of
 from ..output import show_json, show_table
 from ..paths import check_files
 from ..reading.data import Model, take
-from ..reading.files import output_format, write_pieces
+from ..reading.files import Piece, output_format, write_pieces
+from ..shared_options import check_form, form_of
 from ..status import printable, status
 
 
@@ -53,7 +53,7 @@ def _n_outputs(model: Model) -> int:
     return model.model_.n_outputs
 
 
-def _contributions(model: Model, X: Any) -> Array:
+def _contributions(model: Model, X: Piece) -> Array:
     """Return contributions of shape (row, output, feature + 1), also for a single output."""
     found = model.predict_contributions(X)
     return found if found.ndim == 3 else found[:, np.newaxis]
@@ -66,7 +66,7 @@ def _of(model: Model, output: int) -> str:
     return str(model.classes_[1 if _n_outputs(model) == 1 else output])
 
 
-def _columns(model: Model, X: Any) -> dict[str, Any]:
+def _columns(model: Model, X: Piece) -> dict[str, Any]:
     """Return the contributions by column name; with several outputs, names start with the output."""
     found = _contributions(model, X)
     names = [*feature_names(model), "base value"]
@@ -78,7 +78,7 @@ def _columns(model: Model, X: Any) -> dict[str, Any]:
     }
 
 
-def _explained(model: Model, X: Any, row: int, output: int) -> dict[str, Any]:
+def _explained(model: Model, X: Piece, row: int, output: int) -> dict[str, Any]:
     one = take(X, np.array([row]))
     contributions = _contributions(model, one)[0, output]
     names = feature_names(model)
@@ -95,7 +95,7 @@ def _explained(model: Model, X: Any, row: int, output: int) -> dict[str, Any]:
     }
 
 
-def _value(row: Any, f: int) -> Any:
+def _value(row: Piece, f: int) -> Any:
     """Return the value of a feature in a table of one row."""
     return row.column(f)[0].as_py() if hasattr(row, "column") else float(row[0, f])
 
@@ -117,7 +117,7 @@ def _signed(value: float) -> str:
     return readable(value) if value < 0.0 else f"+{readable(value)}"
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     """Return the value of a feature. Whole numbers have no separators, since they may be years or postal codes."""
     if value is None:
         return "missing"

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable
 
 from .... import export
-from ...._base.whole_file import replacing
+from ...._base.atomic_file import replacing
 from ...._estimators.loading import load
 from ..output import show_json
 from ..paths import check_files, writing, written

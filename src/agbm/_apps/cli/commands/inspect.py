@@ -59,7 +59,7 @@ def _facts(model: Model) -> dict[str, Any]:
 
 
 def _missing_text(model: Model) -> dict[str, list[str]]:
-    """Return the columns of dates or numbers in text that have other values, and these, which count as missing."""
+    """Return the columns of dates or numbers stored as text, with their other values, which count as missing."""
     derivation = model.model_.reader.derivation
     unread = {f: column.unread for f, column in derivation.dates.items()} | dict(derivation.numbers)
     names = feature_names(model, list(unread))

@@ -13,18 +13,19 @@ import numpy as np
 
 from ...._base import threads
 from ...._base.sums import Array
+from ...._base.types import AnyArray
 from ...._estimators.classifier import AGBMClassifier
 from ...._estimators.loading import load
 from ...._losses import traits_of
 from ...._model.calibration import check_calibrated
 from ....export._view import feature_names
 from ..model import open_for
-from ..options import check_form, form_of
 from ..output import show_json
 from ..paths import check_files
 from ..reading.data import Model, check_column
-from ..reading.files import DataFile, output_format, write_pieces
+from ..reading.files import DataFile, Piece, output_format, write_pieces
 from ..reading.offsets import OffsetColumn, noted_column, of_rows, offset_column, offsets_in
+from ..shared_options import check_form, form_of
 from ..status import status
 
 
@@ -100,7 +101,7 @@ def _predictions(
         yield {**kept, **found}
 
 
-def _columns(model: Model, X: Any, offset: Array | None, arguments: argparse.Namespace) -> dict[str, Any]:
+def _columns(model: Model, X: Piece, offset: Array | None, arguments: argparse.Namespace) -> dict[str, Any]:
     """Return the predictions of a batch by column name."""
     if arguments.proba:
         return _named("probability", model.predict_proba(X, offset), [str(label) for label in model.classes_])
@@ -126,13 +127,13 @@ def _check_levels(model: Model, levels: Sequence[float]) -> None:
         raise ValueError(f"{shown}: quantiles must be between 0 and 1.")
 
 
-def _quantiles(model: Model, X: Any, offset: Array | None, levels: Sequence[float]) -> dict[str, Any]:
+def _quantiles(model: Model, X: Piece, offset: Array | None, levels: Sequence[float]) -> dict[str, Any]:
     """Return the quantiles of the distributions of a batch by column name."""
     found = model.predict_dist(X, offset)
     return {f"quantile_{level:g}": found.ppf(level) for level in levels}
 
 
-def _intervals(model: Model, X: Any, offset: Array | None, coverage: float) -> dict[str, Any]:
+def _intervals(model: Model, X: Piece, offset: Array | None, coverage: float) -> dict[str, Any]:
     """Return the bounds of a batch by column name, or sets of classes as texts."""
     if isinstance(model, AGBMClassifier):
         classes = [str(label) for label in model.classes_]
@@ -142,7 +143,7 @@ def _intervals(model: Model, X: Any, offset: Array | None, coverage: float) -> d
     return _named("lower", bounds[..., 0], None) | _named("upper", bounds[..., 1], None)
 
 
-def _named(what: str, values: Any, names: Sequence[str] | None) -> dict[str, Any]:
+def _named(what: str, values: AnyArray, names: Sequence[str] | None) -> dict[str, Any]:
     if values.ndim == 1:
         return {what: values}
     names = [str(i) for i in range(values.shape[1])] if names is None else names

@@ -14,21 +14,22 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...._core.methods import name_of
 from ...._estimators.classifier import AGBMClassifier
 from ...._estimators.loading import load
 from ... import report as report
-from ...study.evaluation import Metric, Tried
-from ...study.tasks import task_of
+from ...evaluation.metrics import Metric, Tried
+from ...evaluation.tasks import task_of
 from ..model import NEEDED, noted_metrics, open_labelled
-from ..options import check_form, form_of
 from ..output import show_json
 from ..paths import check_files, writing, written
 from ..reading.data import Model, take
 from ..reading.files import DataFile
 from ..reading.labels import labels_in
 from ..reading.offsets import noted_column, of_rows, offsets_in
+from ..shared_options import check_form, form_of
 from ..status import status
 
 METHODS_IN_WORDS = {
@@ -101,7 +102,7 @@ def predictions_in(model: Model, file: DataFile, features: Sequence[str], target
     return report.predictions_of(model, _present(file, features, ~absent), y[~absent], offset)
 
 
-def _present(file: DataFile, features: Sequence[str], present: Any) -> Iterator[Any]:
+def _present(file: DataFile, features: Sequence[str], present: NDArray[np.bool_]) -> Iterator[Any]:
     """Yield the rows of a file that are present, in batches."""
     begin = 0
     for piece in file.pieces(features):

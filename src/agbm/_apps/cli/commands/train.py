@@ -15,16 +15,16 @@ from ...._core.methods import method_of
 from ...._fit import auto
 from ...._storage.checkpoint import Checkpoint
 from ... import report as report
-from ...study.evaluation import Metric
+from ...evaluation.metrics import Metric
 from ..describe import describe, describe_columns, notes_of, title
 from ..model import evaluate, important, metrics_in_words, open_labelled, shares_in_words, training_in_words
-from ..options import form_of
 from ..output import plain, show, show_json, speaks
 from ..paths import check_files, saving, written
 from ..reading.data import Model, Question, ask, check_column, make_model
 from ..reading.files import open_table
 from ..reading.offsets import of_rows
 from ..reading.sources import STANDARD_INPUT
+from ..shared_options import form_of
 from .report import predictions_in, write_page
 
 Fold = tuple[NDArray[np.intp], NDArray[np.intp]]

@@ -11,9 +11,9 @@ from contextlib import ExitStack
 from typing import Any
 
 from ...._fit.progress import counting, readable
-from ...study.tasks import Regression
-from ...study.tuning import Trial, Tuned, tune
-from ...study.tuning.space import SET_BY_SEARCH
+from ...evaluation.tasks import Regression
+from ...evaluation.tuning import Trial, Tuned, tune
+from ...evaluation.tuning.space import SET_BY_SEARCH
 from ..describe import describe, notes_of, title
 from ..output import plain, show, show_json, show_table, speaks
 from ..paths import check_files, save, written

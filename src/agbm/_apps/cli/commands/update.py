@@ -19,17 +19,17 @@ from ...._base.sums import Array
 from ...._data.batches import Batches
 from ...._estimators.loading import load
 from ...._fit.progress import readable
-from ...._life.update import MODES
-from ...study.evaluation import Metric, paired_difference
-from ...study.tasks import Task, task_of
+from ...._lifecycle.update import MODES
+from ...evaluation.metrics import Metric, paired_difference
+from ...evaluation.tasks import Task, task_of
 from ..model import NEEDED, open_labelled
-from ..options import check_form, form_of
 from ..output import plain, show, show_json, show_table, speaks, table_width, terminal_width
 from ..paths import check_files, save, written
 from ..reading.data import Model, rows_of, take
 from ..reading.files import DataFile, available_memory
 from ..reading.labels import labels_in
 from ..reading.offsets import noted_column, of_rows, offsets_in
+from ..shared_options import check_form, form_of
 from ..status import status
 
 
@@ -131,7 +131,7 @@ class Labelled:
         return self.file.table(self.features)
 
     def pieces(self, rows: NDArray[np.intp]) -> Iterator[tuple[Any, NDArray[np.intp]]]:
-        """Batches of some rows, which are ascending, and the numbers of these rows."""
+        """Batches of some rows in ascending order, and the numbers of these rows."""
         return rows_of([self._all] if self._fits else self.file.pieces(self.features), rows)
 
 

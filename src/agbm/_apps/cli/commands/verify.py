@@ -1,4 +1,4 @@
-"""`agbm verify`: check whether a model is the one that its training data give."""
+"""`agbm verify`: check whether a model is the result of training on given data."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from typing import Any
 
 from ...._estimators.base import loaded, verified_by
 from ...._fit.progress import readable
-from ...._life.differences import Content, Difference
-from ...._life.verification import ALL, Verification
+from ...._lifecycle.differences import Content, Difference
+from ...._lifecycle.verification import ALL, Verification
+from ..command_options import add_commands
 from ..output import listed, show, show_json, speaks
-from ..parsers import add_commands
 from ..reading.data import ask
 from .diff import in_json, in_words
 from .train import parts_of
@@ -64,7 +64,7 @@ def _wanted(arguments: argparse.Namespace, best: int) -> str | int | list[int]:
 def _asked(notes: Mapping[str, str], arguments: argparse.Namespace) -> argparse.Namespace:
     """Return the arguments of the command that trained the model, with another path of the data.
 
-    The command comes from the file: of what it says, only how the table is read and divided is used.
+    The command comes from the model file; only the options on how the table is read and divided are used.
     """
     try:
         program, command, *words = shlex.split(notes.get("command", ""))

@@ -7,10 +7,13 @@ import io
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..options import Form
+from ..shared_options import Form
 from .sources import Part, Source
+
+if TYPE_CHECKING:
+    from pyarrow.dataset import Dataset
 
 # Blank cells are missing values, in addition to those that Arrow recognises.
 BLANKS = [blank * length for blank in " \t" for length in range(1, 65)]
@@ -75,7 +78,7 @@ def _format(form: Form, delimiter: str, names: Sequence[str], types: dict[str, A
 class _Fragments:
     """The batches of a dataset, file by file, so that the columns of the file with an error are known."""
 
-    def __init__(self, dataset: Any, names: Sequence[Sequence[str]]) -> None:
+    def __init__(self, dataset: Dataset, names: Sequence[Sequence[str]]) -> None:
         self._dataset, self._names = dataset, names
         self.current_names: Sequence[str] = []
 

@@ -28,11 +28,11 @@ from ...._fit.scoring import scorers_of
 from ...._migration.foreign import of_estimator
 from ...._model.settings import Settings
 from ....losses import Quantile
-from ...study.evaluation import Metric, Split
-from ...study.tasks import Classification, Ranking, Regression, Survival, Task, task_of
-from ..options import check_form, form_of
+from ...evaluation.metrics import Metric, Split
+from ...evaluation.tasks import Classification, Ranking, Regression, Survival, Task, task_of
+from ..shared_options import check_form, form_of
 from ..status import status
-from .files import Column, DataFile, as_numbers, available_memory, open_table, pyarrow
+from .files import Column, DataFile, Piece, as_numbers, available_memory, open_table, pyarrow
 from .identifiers import identifiers
 from .labels import SecondColumn, second_column
 from .offsets import OffsetColumn, of_rows, offset_column
@@ -134,7 +134,7 @@ class Question:
         return self.file.table(self.features)
 
 
-def take(table: Any, rows: NDArray[np.intp]) -> Any:
+def take(table: Piece, rows: NDArray[np.intp]) -> Piece:
     """Return some rows of an arrow table or of a sparse matrix."""
     return table.take(rows) if hasattr(table, "take") else table[rows]
 
@@ -428,7 +428,7 @@ def _parse(given: Sequence[str], known: dict[str, Any]) -> dict[str, Any]:
     return parsed
 
 
-def _check_known(name: str, value: Any, known: list[str]) -> None:
+def _check_known(name: str, value: object, known: list[str]) -> None:
     if name in known:
         return
     hint = of_estimator(name, value, known) or f"the parameters are {', '.join(sorted(known))}."

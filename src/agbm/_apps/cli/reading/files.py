@@ -15,18 +15,27 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...._base.atomic_file import is_special, replacing
 from ...._base.weights import refuse_dates
-from ...._base.whole_file import is_special, replacing
 from ...._data.batches import BLOCK_VALUES, tables_of
-from ..options import FORMATS, USUAL, Form
+from ..shared_options import EXTENSIONS, USUAL, Form
 from .csv import check_names, check_same_columns, open_csv
 from .sources import Source, find_source
-from .text_numbers import Details, Mixed, Tally, tally, to_numbers
+from .text_numbers import ArrowColumn, Details, Mixed, Tally, tally, to_numbers
+
+if TYPE_CHECKING:
+    from pyarrow import DataType
+    from pyarrow import Table as ArrowTable
+    from pyarrow.dataset import Dataset
+    from scipy.sparse import csr_matrix
+
+Piece: TypeAlias = "ArrowTable | csr_matrix"
+"""Rows of a file."""
 
 # Most columns repeat a value in their first rows; the others are read to their end to see whether all values differ.
 FIRST_ROWS = 1_000
@@ -195,7 +204,7 @@ class _ArrowFile(DataFile):
         names = _distinct(self._dataset.head(FIRST_ROWS, columns=list(names))) if names else []
         return _distinct(self._dataset.to_table(columns=names)) if names else []
 
-    def _with_numbers(self, table: Any) -> Any:
+    def _with_numbers(self, table: ArrowTable) -> Any:
         """Convert the text columns of a table that are to be read as numbers."""
         for i, name in enumerate(table.column_names):
             if name in self._decimal_commas:
@@ -227,7 +236,7 @@ def _open_typed(source: Source, numeric: Collection[str]) -> tuple[Any, int, dic
 
 
 def _scan_csv(
-    text: Collection[str], numeric: Collection[str], dataset: Any, batches: Iterable[Any]
+    text: Collection[str], numeric: Collection[str], dataset: Dataset, batches: Iterable[Any]
 ) -> tuple[int, dict[str, Tally]]:
     """Scan the text columns of a csv file, except for those that are certain to be text."""
     texts = [field.name for field in dataset.schema if _is_text(field.type) and field.name not in text]
@@ -246,7 +255,7 @@ def _scan(batches: Iterable[Any], texts: Sequence[str], numeric: Collection[str]
     return n_rows, tallies
 
 
-def _details(dataset: Any, numeric: Mapping[str, bool], suspects: Sequence[str], decimal: str) -> dict[str, Mixed]:
+def _details(dataset: Dataset, numeric: Mapping[str, bool], suspects: Sequence[str], decimal: str) -> dict[str, Mixed]:
     """Return statistics of the values that are not numbers, for the given columns that have such values."""
     details = {name: Details("both" if commas else ".", True) for name, commas in numeric.items()}
     details |= {name: Details(decimal, False) for name in suspects}
@@ -261,10 +270,10 @@ def _details(dataset: Any, numeric: Mapping[str, bool], suspects: Sequence[str],
     return {name: found for name, found in mixed.items() if found.not_numbers}
 
 
-def _distinct(table: Any) -> list[str]:
+def _distinct(table: ArrowTable) -> list[str]:
     import pyarrow.compute as pc
 
-    def is_distinct(column: Any) -> bool:
+    def is_distinct(column: ArrowColumn) -> bool:
         values = _as_text(column) if _is_text(column.type) else column
         holds = _is_text(values.type) or pyarrow().types.is_integer(values.type)
         return bool(holds and not values.null_count and pc.count_distinct(values).as_py() == len(values))
@@ -272,13 +281,13 @@ def _distinct(table: Any) -> list[str]:
     return [name for name in table.column_names if is_distinct(table[name])]
 
 
-def _is_text(type: Any) -> bool:
+def _is_text(type: DataType) -> bool:
     types = pyarrow().types
     values = type.value_type if types.is_dictionary(type) else type
     return bool(types.is_string(values) or types.is_large_string(values) or types.is_string_view(values))
 
 
-def _as_text(column: Any) -> Any:
+def _as_text(column: ArrowColumn) -> Any:
     """Convert a text column to a type that all Arrow functions support."""
     pa = pyarrow()
     if pa.types.is_dictionary(column.type):
@@ -286,7 +295,7 @@ def _as_text(column: Any) -> Any:
     return column.cast(pa.large_string()) if pa.types.is_string_view(column.type) else column
 
 
-def _kind_of(type: Any) -> str:
+def _kind_of(type: DataType) -> str:
     types = pyarrow().types
     if types.is_dictionary(type):  # a model file can only store categories of these types
         values = type.value_type
@@ -303,7 +312,7 @@ def _kind_of(type: Any) -> str:
     return "other"
 
 
-def _plain(table: Any, kinds: dict[str, str]) -> Any:
+def _plain(table: ArrowTable, kinds: dict[str, str]) -> Any:
     """Convert numeric columns and booleans to floats; other columns keep their values."""
     pa = pyarrow()
     for i, field in enumerate(table.schema):
@@ -398,7 +407,7 @@ def write_pieces(pieces: Iterable[Mapping[str, Any]], out: Path | BinaryIO) -> i
 
 def output_format(out: Path) -> str:
     """Return the output format by the file extension; csv for pipes and devices without one."""
-    format = FORMATS.get(out.suffix.lower(), "csv" if is_special(out) else "")
+    format = EXTENSIONS.get(out.suffix.lower(), "csv" if is_special(out) else "")
     if format not in ("csv", "parquet", "arrow"):
         raise ValueError(f"--out {out}: the extension must be .csv, .parquet or .arrow.")
     return format

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ...._estimators.base import BaseAGBM
 from ...._estimators.classifier import AGBMClassifier
 from ...._estimators.ranker import AGBMRanker
 from ...._estimators.survival import AGBMSurvival
@@ -79,7 +80,7 @@ def note_second(column: SecondColumn | None, notes: MutableMapping[str, str]) ->
         notes[column.kind] = column.name
 
 
-def noted_second(model: Any) -> SecondColumn | None:
+def noted_second(model: BaseAGBM) -> SecondColumn | None:
     """Return the second column of the labels of a model; None if these have one column."""
     kind = "group" if isinstance(model, AGBMRanker) else "event" if isinstance(model, AGBMSurvival) else None
     if kind is None:
@@ -93,7 +94,7 @@ def noted_second(model: Any) -> SecondColumn | None:
     return SecondColumn(kind, model.notes_[kind])
 
 
-def labels_in(model: Any, file: DataFile, target: str) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+def labels_in(model: BaseAGBM, file: DataFile, target: str) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     """Return the labels of all rows of a file for a model, and which rows have none; raises ValueError if all are so.
 
     Labels of rows without one are arbitrary.
@@ -114,7 +115,7 @@ def labels_in(model: Any, file: DataFile, target: str) -> tuple[NDArray[Any], ND
     return y, absent
 
 
-def label_types(model: Any, target: str) -> tuple[list[str], list[str]]:
+def label_types(model: BaseAGBM, target: str) -> tuple[list[str], list[str]]:
     """Return the columns of labels to read as text, and those to read as numbers."""
     column = noted_second(model)
     if column is not None:

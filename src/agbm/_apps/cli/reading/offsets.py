@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import MutableMapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...._base.sums import Array
-from ...._losses import log, named_loss, traits_of
+from ...._base.types import AnyArray
+from ...._estimators.base import BaseAGBM
+from ...._losses import Loss, log, named_loss, traits_of
 from .files import DataFile, as_numbers
 
 
@@ -42,7 +44,7 @@ class OffsetColumn(NamedTuple):
                 "these rows."
             )
 
-    def check_loss(self, loss: Any) -> None:
+    def check_loss(self, loss: str | Loss) -> None:
         """Raise ValueError if a loss, or the loss of a name, has no log link and the column has exposures."""
         if self.kind == "exposure" and not _has_log_link(loss):
             shown = loss if isinstance(loss, str) else type(loss).__name__
@@ -52,7 +54,7 @@ class OffsetColumn(NamedTuple):
             )
 
 
-def _has_log_link(loss: Any) -> bool:
+def _has_log_link(loss: str | Loss) -> bool:
     try:
         return traits_of(named_loss("regression", loss) if isinstance(loss, str) else loss).prediction == "exp"
     except ValueError:  # a loss of classification, or an invalid name, which fit rejects
@@ -68,7 +70,7 @@ def offset_column(arguments: argparse.Namespace) -> OffsetColumn | None:
     return None
 
 
-def noted_column(model: Any) -> OffsetColumn | None:
+def noted_column(model: BaseAGBM) -> OffsetColumn | None:
     """Return the column that the notes of a model name."""
     for kind in ("offset", "exposure"):
         if kind in model.notes_:
@@ -97,6 +99,6 @@ def offsets_in(file: DataFile, column: OffsetColumn | None, otherwise: str) -> A
     return column.scores(file)
 
 
-def of_rows(offsets: Array | None, rows: Any) -> Array | None:
+def of_rows(offsets: Array | None, rows: AnyArray | slice) -> Array | None:
     """Return the offsets of some rows, if there are any."""
     return None if offsets is None else offsets[rows]

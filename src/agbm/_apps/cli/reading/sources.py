@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
-from ..options import FORMATS, Form
+from ..shared_options import EXTENSIONS, Form
 
 STANDARD_INPUT = "-"
 _NO_FILE = Path()
@@ -96,14 +96,14 @@ def _format_of_file(path: Path) -> str:
     format = _format_by_name(path)
     if format is None:
         raise ValueError(
-            f"{str(path)!r} has none of the extensions {', '.join(FORMATS)}; specify its format with --format "
-            f"{'|'.join(dict.fromkeys(FORMATS.values()))}."
+            f"{str(path)!r} has none of the extensions {', '.join(EXTENSIONS)}; specify its format with --format "
+            f"{'|'.join(dict.fromkeys(EXTENSIONS.values()))}."
         )
     return format
 
 
 def _format_by_name(path: Path) -> str | None:
-    return FORMATS.get(_plain_name(path).suffix.lower())
+    return EXTENSIONS.get(_plain_name(path).suffix.lower())
 
 
 def _plain_name(path: Path) -> Path:
@@ -118,7 +118,7 @@ def _of_folder(folder: Path, format: str | None) -> Source:
     found = sorted({known for known in formats.values() if known is not None})
     if format is None:
         if not found:
-            raise ValueError(f"{str(folder)!r}: the folder has no files with the extensions {', '.join(FORMATS)}.")
+            raise ValueError(f"{str(folder)!r}: the folder has no files with the extensions {', '.join(EXTENSIONS)}.")
         if len(found) > 1:
             raise ValueError(
                 f"{str(folder)!r}: the folder has {' and '.join(found)} files; choose one format with --format."

@@ -9,9 +9,14 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ...._data.text_columns import PLAIN_NUMBER
+
+if TYPE_CHECKING:
+    import pyarrow
+
+ArrowColumn: TypeAlias = "pyarrow.Array | pyarrow.ChunkedArray"
 
 # Numbers as Arrow parses them; numbers with a comma; numbers whose comma may be a thousands separator.
 _PLAIN = rf"^{PLAIN_NUMBER}$"
@@ -69,7 +74,7 @@ class Mixed:
     """Number of distinct values; 0 if the column is read as numbers."""
 
 
-def tally(column: Any) -> Tally:
+def tally(column: ArrowColumn) -> Tally:
     """Count the values of a text column by kind."""
     import pyarrow.compute as pc
 
@@ -88,7 +93,7 @@ class Details:
         self._odd: Counter[str] = Counter()
         self._distinct: set[str] = set()
 
-    def add(self, column: Any) -> None:
+    def add(self, column: ArrowColumn) -> None:
         """Add a batch of the column."""
         import pyarrow.compute as pc
 
@@ -110,7 +115,7 @@ class Details:
         return Mixed(self._n_values, self._odd.total(), examples, len(self._distinct))
 
 
-def to_numbers(column: Any, decimal_commas: bool) -> Any:
+def to_numbers(column: ArrowColumn, decimal_commas: bool) -> Any:
     """Convert a text column to floats; values that are not numbers become missing."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -122,7 +127,7 @@ def to_numbers(column: Any, decimal_commas: bool) -> Any:
     return pc.if_else(_matches(trimmed, _PLAIN), trimmed, pa.scalar(None, trimmed.type)).cast(pa.float64())
 
 
-def _kinds(values: Any) -> tuple[Any, Any, Any, Any]:
+def _kinds(values: ArrowColumn) -> tuple[Any, Any, Any, Any]:
     """Return a mask for each kind of value, in the order of the fields of `Tally`."""
     import pyarrow.compute as pc
 
@@ -132,13 +137,13 @@ def _kinds(values: Any) -> tuple[Any, Any, Any, Any]:
     return plain, commas, unclear, pc.and_not(_matches(trimmed, "."), _any(plain, commas, unclear))
 
 
-def _any(*masks: Any) -> Any:
+def _any(*masks: ArrowColumn) -> Any:
     import pyarrow.compute as pc
 
     return reduce(pc.or_, masks)
 
 
-def _matches(values: Any, pattern: str) -> Any:
+def _matches(values: ArrowColumn, pattern: str) -> Any:
     """Return a mask of the values that match a pattern; missing values do not match."""
     import pyarrow.compute as pc
 
