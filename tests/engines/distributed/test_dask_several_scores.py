@@ -30,7 +30,7 @@ def test_same_bits(client, loss, weighted):
     weight = rng.integers(1, 4, 300) if weighted else None
     local = AGBMRegressor(loss=loss, **FAST).fit(X, y, weight)
     parts = (X, y) if weight is None else (X, y, weight)
-    spread = [da.from_array(part, chunks=(117, *part.shape[1:])) for part in parts]
+    spread = [da.from_array(part, chunks=(160, *part.shape[1:])) for part in parts]
     found = DaskAGBMRegressor(loss=loss, **FAST).fit(*spread, client=client)
     assert np.array_equal(np.asarray(found.predict(spread[0])), local.predict(X))
     assert np.array_equal(found.history_["validation_loss"], local.history_["validation_loss"])
