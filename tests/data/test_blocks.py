@@ -99,42 +99,46 @@ def mixed(seed=0, n=N, n_many=600):
 
 @pytest.mark.slow
 class TestSameBits:
-    @cuts
     @pytest.mark.parametrize("early_stopping", [False, True])
-    def test_regression(self, same_bits, cut, early_stopping):
+    def test_regression(self, same_bits, early_stopping):
         X, y = numbers()
-        model = AGBMRegressor(max_iter=15, early_stopping=early_stopping, n_iter_no_change=3)
-        same_bits(clone(model).fit(X, y), clone(model).fit(batches_of(cut, X, y)))
-        same_bits(clone(model).fit(X, y), clone(model).fit(batches_of(cut, X), y))
+        model = AGBMRegressor(max_iter=15, early_stopping=early_stopping, n_iter_no_change=3, **MEMBERS)
+        expected = clone(model).fit(X, y)
+        for cut in CUTS.values():
+            same_bits(expected, clone(model).fit(batches_of(cut, X, y)))
+        same_bits(expected, clone(model).fit(batches_of(CUTS["uneven"], X), y))
 
-    @cuts
     @pytest.mark.parametrize("n_classes", [2, 3])
     @pytest.mark.parametrize("class_weight", [None, "balanced", {0: 0.0}])
-    def test_classification(self, same_bits, cut, n_classes, class_weight):
+    def test_classification(self, same_bits, n_classes, class_weight):
         if n_classes == 2 and class_weight == {0: 0.0}:
             class_weight = {0: 0.3}
         X, y = numbers()
         labels = np.digitize(y, [0.0, 1.0][: n_classes - 1])
-        model = AGBMClassifier(max_iter=8, early_stopping=True, class_weight=class_weight)
-        same_bits(clone(model).fit(X, labels), clone(model).fit(batches_of(cut, X, labels)))
-        words = np.array(["a", "b", "c"])[labels]
-        model = AGBMClassifier(max_iter=8)
-        same_bits(clone(model).fit(X, words), clone(model).fit(batches_of(cut, X, words)))
+        model = AGBMClassifier(max_iter=8, early_stopping=True, class_weight=class_weight, **MEMBERS)
+        same_bits(clone(model).fit(X, labels), clone(model).fit(batches_of(CUTS["uneven"], X, labels)))
 
     @cuts
+    def test_classes_of_text(self, same_bits, cut):
+        X, y = numbers()
+        words = np.array(["a", "b", "c"])[np.digitize(y, [0.0, 1.0])]
+        model = AGBMClassifier(max_iter=8, **MEMBERS)
+        same_bits(clone(model).fit(X, words), clone(model).fit(batches_of(cut, X, words)))
+
     @pytest.mark.parametrize("kind", ["whole", "real", "zeros"])
     @pytest.mark.parametrize("early_stopping", [False, True])
-    def test_weights_and_categories(self, same_bits, cut, kind, early_stopping):
+    def test_weights_and_categories(self, same_bits, kind, early_stopping):
         frame, y = mixed()
         random = np.random.default_rng(1)
         weight = random.integers(0, 4, N).astype(float) if kind == "whole" else random.random(N) * 10.0
         weight[::3] = 0.0 if kind == "zeros" else weight[::3]
         model = AGBMRegressor(max_iter=8, early_stopping=early_stopping, **MEMBERS)
         expected = clone(model).fit(frame, y, weight)
-        same_bits(expected, clone(model).fit(batches_of(cut, frame, y, weight)))
-        same_bits(expected, clone(model).fit(batches_of(cut, frame), y, weight))
+        for cut in CUTS.values():
+            same_bits(expected, clone(model).fit(batches_of(cut, frame, y, weight)))
+        same_bits(expected, clone(model).fit(batches_of(CUTS["uneven"], frame), y, weight))
 
-    @settings(max_examples=25)
+    @settings(max_examples=settings.default.max_examples // 4)
     @given(
         st.lists(st.integers(0, N), max_size=50),
         st.sampled_from(["fading", "gbm", "vagbm", "agbm", "agbmr"]),
@@ -146,7 +150,7 @@ class TestSameBits:
         weight = np.random.default_rng(seed).exponential(size=N) if weighted else None
         parts = (frame, y) if weight is None else (frame, y, weight)
         model = AGBMRegressor(
-            method=made(method, dropout=0.2), max_iter=5, early_stopping=True, subsample=0.7, max_bins=20
+            method=made(method, dropout=0.2), max_iter=5, early_stopping=True, subsample=0.7, max_bins=20, **MEMBERS
         )
         folder = tmp_path_factory.mktemp("cut")
         one = file_of(clone(model).fit(frame, y, weight), folder / "one")
@@ -164,6 +168,7 @@ class TestSameBits:
             colsample_bytree=0.5,
             colsample_bynode=0.7,
             early_stopping=True,
+            **MEMBERS,
         )
         same_bits(clone(model).fit(frame, labels), clone(model).fit(batches_of(CUTS["uneven"], frame, labels)))
 
@@ -171,7 +176,7 @@ class TestSameBits:
     def test_several_outputs(self, same_bits, multi_strategy):
         frame, y = mixed()
         both = np.column_stack([y, -(y**2)])
-        model = AGBMRegressor(max_iter=6, method=Fading(dropout=0.3), multi_strategy=multi_strategy)
+        model = AGBMRegressor(max_iter=6, method=Fading(dropout=0.3), multi_strategy=multi_strategy, **MEMBERS)
         expected = clone(model).fit(frame, both)
         same_bits(expected, clone(model).fit(batches_of(CUTS["uneven"], frame), both))
         same_bits(expected, clone(model).fit(batches_of(CUTS["uneven"], frame, both)))
@@ -190,12 +195,12 @@ class TestSameBits:
     def test_tables_of_every_kind(self, same_bits, convert):
         X, y = numbers()
         table = convert(X)
-        model = AGBMRegressor(max_iter=8, method=Fading(dropout=0.2))
+        model = AGBMRegressor(max_iter=8, method=Fading(dropout=0.2), **MEMBERS)
         batched = Batches(lambda: (table[b:e] for b, e in [(0, 0), (0, 3), (3, 999), (999, N)]))
         same_bits(clone(model).fit(table, y), clone(model).fit(batched, y))
 
     def test_types_that_differ_between_blocks(self, same_bits):
-        """As in the files of a table that were written one by one."""
+        """As in files of a table that were written separately."""
         frame, y = mixed()
         frame["whole"] = np.arange(N) % 5
         frame["wide"] = np.arange(N) / 3
@@ -216,7 +221,7 @@ class TestSameBits:
         model = AGBMRegressor(max_iter=8, categorical_features=["colour", "many", "whole"]).fit(Batches(make), y)
         same_bits(expected, model)
 
-    def test_a_text_column_that_a_block_has_no_value_of(self, same_bits):
+    def test_text_column_without_values_in_a_block(self, same_bits):
         frame, y = mixed()
         frame.loc[: N // 2 - 1, "colour"] = None
 
@@ -227,24 +232,25 @@ class TestSameBits:
 
         same_bits(AGBMRegressor(max_iter=8).fit(frame, y), AGBMRegressor(max_iter=8).fit(Batches(make), y))
 
-    def test_more_rows_than_thresholds_are_made_of(self, same_bits, monkeypatch):
+    def test_thresholds_from_a_sample_of_rows(self, same_bits, monkeypatch):
         monkeypatch.setattr(tree_bins, "MAX_SAMPLE", 300)
         X, y = numbers()
         weight = np.random.default_rng(0).random(N)
-        model = AGBMRegressor(max_iter=8, early_stopping=True)
+        model = AGBMRegressor(max_iter=8, early_stopping=True, **MEMBERS)
         same_bits(clone(model).fit(X, y), clone(model).fit(batches_of(CUTS["fifty"], X, y)))
         same_bits(clone(model).fit(X, y, weight), clone(model).fit(batches_of(CUTS["fifty"], X, y, weight)))
 
-    @cuts
     @pytest.mark.parametrize("weighted", [False, True])
-    def test_validation_rows(self, same_bits, cut, weighted):
+    def test_validation_rows(self, same_bits, weighted):
         frame, y = mixed()
         other, y_other = mixed(1)
         weight = np.random.default_rng(0).random(N) if weighted else None
-        model = AGBMRegressor(max_iter=30, **MEMBERS)
+        model = AGBMRegressor(max_iter=15, n_iter_no_change=3, **MEMBERS)
         expected = clone(model).fit(frame, y, weight, other, y_other)
+        for cut in CUTS.values():
+            same_bits(expected, clone(model).fit(batches_of(cut, frame), y, weight, batches_of(cut, other), y_other))
+        cut = CUTS["uneven"]
         same_bits(expected, clone(model).fit(batches_of(cut, frame), y, weight, other, y_other))
-        same_bits(expected, clone(model).fit(batches_of(cut, frame), y, weight, batches_of(cut, other), y_other))
         same_bits(expected, clone(model).fit(batches_of(cut, frame), y, weight, batches_of([9], other, y_other)))
 
     @pytest.mark.parametrize("early_stopping", [False, True])
@@ -262,7 +268,7 @@ class TestSameBits:
 
     def test_bins_in_files(self, same_bits, tmp_path):
         frame, y = mixed()
-        model = AGBMRegressor(max_iter=8, early_stopping=True)
+        model = AGBMRegressor(max_iter=8, early_stopping=True, **MEMBERS)
         expected = clone(model).fit(frame, y)
         folder = tmp_path / "bins"
         folder.mkdir()
@@ -272,13 +278,14 @@ class TestSameBits:
 
 
 @pytest.mark.slow
-class TestGoingOn:
+class TestResuming:
     @pytest.mark.parametrize("dropout", [0.0, 0.3])
     @pytest.mark.parametrize("method", ["fading", "agbm"])
     def test_warm_start(self, same_bits, dropout, method):
         frame, y = mixed()
-        whole = AGBMRegressor(method=made(method, dropout=dropout), max_iter=12).fit(frame, y)
-        model = AGBMRegressor(method=made(method, dropout=dropout), max_iter=5, warm_start=True)
+        settings = {"method": made(method, dropout=dropout), **MEMBERS}
+        whole = AGBMRegressor(max_iter=12, **settings).fit(frame, y)
+        model = AGBMRegressor(max_iter=5, warm_start=True, **settings)
         model.fit(batches_of([100], frame, y)).set_params(max_iter=12).fit(batches_of(CUTS["fifty"], frame, y))
         model.set_params(warm_start=False)
         assert np.array_equal(model.predict(frame), whole.predict(frame))
@@ -293,7 +300,7 @@ class TestGoingOn:
     @pytest.mark.parametrize("early_stopping", [False, True])
     def test_checkpoint(self, tmp_path, early_stopping):
         frame, y = mixed()
-        model = AGBMRegressor(max_iter=12, early_stopping=early_stopping, method=Fading(dropout=0.2))
+        model = AGBMRegressor(max_iter=12, early_stopping=early_stopping, method=Fading(dropout=0.2), **MEMBERS)
         whole = clone(model).fit(frame, y)
         saved = Checkpoint(tmp_path / "run", every=2)
         with pytest.raises(KeyboardInterrupt):
@@ -362,7 +369,7 @@ class TestDatasets:
         same_bits(expected, AGBMRegressor(max_iter=8).fit(dataset, "label", None, dataset, "label"))
         same_bits(expected, AGBMRegressor(max_iter=8).fit(dataset, "label", None, frame, y))
 
-    def test_folders_with_a_value_in_their_name(self, same_bits, tmp_path):
+    def test_hive_partitioned_folders(self, same_bits, tmp_path):
         frame, y = mixed()
         table = pa.Table.from_pandas(frame.assign(label=y), preserve_index=False)
         ds.write_dataset(table, tmp_path / "rows", format="parquet", partitioning=["count"], partitioning_flavor="hive")
@@ -492,7 +499,7 @@ class TestPasses:
             AGBMRegressor(max_iter=3).fit(changing(shuffled))
         AGBMRegressor(max_iter=3).fit(changing(lambda k: shuffled(0)))
 
-    def test_numbers_of_blocks_that_change(self):
+    def test_number_of_blocks_that_changes(self):
         X, y = numbers()
         with pytest.raises(ValueError, match=r"X has more blocks than in the previous pass \(1\)"):
             AGBMRegressor(max_iter=3).fit(changing(lambda k: [(X, y)] * (k + 1)))
@@ -627,7 +634,7 @@ class TestErrors:
         with pytest.raises(ValueError, match=r"learner=LinearRegression\(\) needs all rows at once"):
             self.fit((X, y), model=AGBMRegressor(method=Fading(learner=LinearRegression())))
 
-    def test_a_failed_fit_leaves_the_model_as_it_was(self):
+    def test_failed_fit_keeps_the_model(self):
         X, y = numbers()
         model = AGBMRegressor(max_iter=3).fit(X, y)
         before = model.predict(X)
@@ -636,7 +643,7 @@ class TestErrors:
         assert np.array_equal(model.predict(X), before)
 
     @pytest.mark.slow
-    def test_a_full_disk(self, tmp_path):
+    def test_full_disk_raises_os_error(self, tmp_path):
         """The limit of a file's size does what a full disk does: there is an error and no signal."""
         script = f"""
             import resource, signal, numpy as np
@@ -686,7 +693,7 @@ class TestParts:
             [0.0, 0.0, 0.5],
         ]
 
-    def test_what_travels_can_be_pickled(self):
+    def test_readers_and_parts_can_be_pickled(self):
         frame, y = mixed()
         model = AGBMRegressor(max_iter=3, callbacks=[lambda record: None]).fit(frame, y)
         X = model.model_.reader.numbers(frame)
@@ -700,8 +707,8 @@ class TestParts:
         parts = gather(batches.blocks_of(Batches(lambda: [(frame, y)]), None, None)[0], None, None)
         assert pickle.loads(pickle.dumps(parts)).total == N
 
-    def test_values_on_codes(self):
-        """Trees on codes give what they give on values."""
+    def test_predictions_from_codes(self):
+        """Trees predict the same values from codes as from the numbers."""
         frame, y = mixed()
         for strategy in ("one_output_per_tree", "multi_output_tree"):
             model = AGBMRegressor(max_iter=5, method="agbm", multi_strategy=strategy, init="zero")
@@ -713,7 +720,7 @@ class TestParts:
                 codes = found.left_codes(forest)
                 assert np.array_equal(forest.values_on(matrix, codes, 2), forest.predict(X, 1))
 
-    def test_values_on_codes_are_checked(self):
+    def test_arguments_of_predictions_from_codes_are_checked(self):
         matrix = _native.BinnedMatrix(5, [3], [0])
         X, y = np.arange(40.0)[:, np.newaxis], np.arange(40.0)
         forest = AGBMRegressor(max_iter=1, min_samples_leaf=1).fit(X, y).model_.models[0]
@@ -739,8 +746,8 @@ class TestParts:
 
 
 @pytest.mark.slow
-def test_memory_is_that_of_the_bins():
-    """300 MB of rows are never there at once."""
+def test_memory_is_proportional_to_the_bins():
+    """300 MB of rows are never in memory at the same time."""
     script = """
         import resource, numpy as np
         from agbm import AGBMRegressor, Batches
@@ -761,7 +768,7 @@ def test_memory_is_that_of_the_bins():
 
 
 @pytest.mark.slow
-def test_datasets_are_imported_by_those_who_use_them():
+def test_pyarrow_datasets_are_imported_only_when_needed():
     script = "import sys, agbm; print('pyarrow.dataset' in sys.modules)"  # scikit-learn may import the rest of pyarrow
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

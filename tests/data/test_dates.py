@@ -76,7 +76,7 @@ class TestForms:
         assert dates.parse([text], form)[0] == np.datetime64(expected)
 
     @pytest.mark.parametrize("text", ["12", "2020", "1-2-3", "20240131", "2024-02-30", "25:00", "13:00 PM", "red", ""])
-    def test_other_text_is_no_date(self, text):
+    def test_other_text_is_not_a_date(self, text):
         assert dates.forms_of([text]) == []
 
     def test_day_or_month_is_decided_by_all_texts(self):
@@ -89,7 +89,7 @@ class TestForms:
 
 class TestParts:
     @given(when=st.datetimes(datetime(1800, 1, 1), datetime(2200, 1, 1)))
-    def test_are_those_of_datetime(self, when):
+    def test_parts_equal_those_of_datetime(self, when):
         array = np.array([when], dtype="datetime64[us]")
         found = [float(part.of(array)[0]) for part in dates.PARTS.values()]
         hour = (when - datetime.combine(when.date(), time())) / timedelta(hours=1)
@@ -149,7 +149,7 @@ class TestTables:
             if name not in ("category", "polars", "arrow", "array"):  # these are categories, or have no order of them
                 assert np.array_equal(AGBMRegressor(**FAST).fit(table, y).predict(frame), expected), name
 
-    def test_a_model_learns_from_dates(self):
+    def test_models_learn_from_dates(self):
         frame, y = dated(2000)
         model = AGBMRegressor(n_members=1, max_iter=60, early_stopping=False).fit(frame[:1500], y[:1500])
         assert model.score(frame[1500:], y[1500:]) > 0.95
@@ -209,7 +209,7 @@ class TestTables:
             assert derivation_of(whole).dates == derivation_of(rest).dates != {}
             assert np.array_equal(whole.predict(table[200:]), rest.predict(table[200:]))
 
-    def test_a_categorical_type_is_believed(self):
+    def test_categorical_dtype_makes_a_categorical_feature(self):
         frame, y = dated()
         for when in (frame["when"].dt.strftime("%Y-%m"), frame["when"].dt.normalize()):
             model = AGBMRegressor(**FAST).fit(frame.assign(when=when.astype("category")), y)
@@ -316,6 +316,6 @@ class TestModel:
         sizes = [model.predict(frame.assign(size=size)) for size in ["s", "m", "l"]]
         assert (np.diff(sizes, axis=0) >= 0).all()
 
-    def test_a_date_object_is_a_date(self):
+    def test_date_objects_are_dates(self):
         table = pd.DataFrame({"d": [date(2020, 1, 1) + timedelta(days=i) for i in range(100)]})
         assert derivation_of(AGBMRegressor(**FAST).fit(table, np.arange(100.0))).dates[0].form == ""

@@ -44,7 +44,7 @@ def test_every_class_is_among_the_remaining_rows(classes, share):
         assert all(len(part) for part in parts)
 
 
-def test_a_class_of_one_row_leaves_the_others_in_proportion():
+def test_class_of_one_row_keeps_the_proportions_of_the_others():
     classes = np.repeat([0, 1, 2], [800, 200, 1])
     _, held_out = hold_out(1001, 0.2, classes, seed=0)
     assert np.mean(classes[held_out] == 1) == pytest.approx(0.2, abs=0.006)

@@ -48,7 +48,7 @@ FORMS = {
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("weights", [None, "whole", "any"])
-def test_are_the_largest_and_the_smallest_number(form, dtype, weights):
+def test_infinities_are_the_largest_and_smallest_numbers(form, dtype, weights):
     X, y = rows(dtype=dtype)
     rng = np.random.default_rng(1)
     weight = {None: None, "whole": rng.integers(1, 4, len(y)), "any": rng.uniform(0.5, 1.5, len(y))}[weights]
@@ -63,7 +63,7 @@ def test_are_the_largest_and_the_smallest_number(form, dtype, weights):
     assert np.array_equal(model.predictor()(X[:3]), predicted[:3]), "few rows are walked"
 
 
-def test_are_parted_from_finite_numbers():
+def test_infinities_can_be_split_from_finite_numbers():
     X = np.repeat([[-np.inf], [-LARGEST], [0.0], [LARGEST], [np.inf]], 20, axis=0)
     y = np.repeat([4.0, -1.0, 0.0, 1.0, -3.0], 20)
     model = AGBMRegressor(method="gbm", learning_rate=1.0, max_iter=3, l2_regularization=0.0).fit(X, y)
@@ -126,7 +126,7 @@ def extreme():
     return model, X
 
 
-def test_lightgbm_takes_the_same_way(extreme):
+def test_lightgbm_export_handles_infinities(extreme):
     model, X = extreme
     found = lightgbm.Booster(model_str=to_lightgbm(model)).predict(encode(model, X))
     np.testing.assert_allclose(found, model.predict(X), rtol=1e-9, atol=1e-9)
@@ -139,7 +139,7 @@ def test_treelite_takes_the_same_way(extreme):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_onnx_takes_the_same_way(extreme, dtype):
+def test_onnx_export_handles_infinities(extreme, dtype):
     model, X = extreme
     with np.errstate(over="ignore"):
         X = X.astype(dtype)

@@ -130,7 +130,7 @@ def test_polars(kinds, n_rows, in_fit, given_names, missing):
     assert quick == (in_fit == given_names == NAMES and n_rows > 0 and set(kinds) <= numbers)
 
 
-def test_names_that_are_no_plain_text():
+def test_names_that_are_not_plain_text():
     class Text(str):
         pass
 

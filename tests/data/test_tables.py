@@ -172,7 +172,7 @@ class TestSparse:
         dense = clone(model).fit(X, y).predict(X)
         np.testing.assert_allclose(clone(model).fit(csr_array(X), y).predict(csr_array(X)), dense, rtol=1e-4)
 
-    def test_is_never_dense_as_a_whole(self):
+    def test_matrix_is_never_dense_as_a_whole(self):
         """Matrices whose dense form would need 1.6 and 3.2 GB are fitted and predicted within a few hundred MB."""
         script = """
             import resource
@@ -635,7 +635,7 @@ class TestFactors:
 
     @given(values=COLUMNS)
     @pytest.mark.parametrize("dtype", ["category", "string", "str"])
-    def test_are_those_of_objects(self, dtype, values):
+    def test_results_equal_those_of_objects(self, dtype, values):
         objects = np.array(values, dtype=object)[:, np.newaxis]
         frame = pd.DataFrame({"x": pd.Series(values, dtype=dtype)})
         expected, found = factors_of(objects)(0), factors_of(frame)(0)

@@ -1,7 +1,6 @@
-"""A cluster of processes on this machine, whose workers can be killed, and data for it."""
+"""A cluster of processes on this machine, whose workers can be killed, and data and models for it."""
 
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -9,10 +8,18 @@ from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 
+import dask
+import dask.array as da
+import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 from dask.delayed import delayed
 from distributed import Client
+from distributed.cli import dask_scheduler, dask_worker
+from distributed.utils import get_mp_context
+
+from agbm import AGBMClassifier, AGBMRegressor
+from agbm.dask import DaskAGBMClassifier, DaskAGBMRegressor
 
 SECONDS = 60.0
 """Timeout, longer than anything here takes."""
@@ -21,6 +28,19 @@ SUPPORT = Path(__file__).parent
 
 IMPORTS = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, (SUPPORT.parents[1], SUPPORT)))}
 """The environment of processes that import test modules, as workers do to unpickle functions of the tests."""
+
+FORKED = {"distributed.worker.multiprocessing-method": "forkserver"}
+"""Dask's configuration for workers that are forked from a process that has imported all they need."""
+
+COMMANDS = {"scheduler": dask_scheduler.main, "worker": dask_worker.main}
+
+
+def forks():
+    """The multiprocessing context of FORKED. The imports take seconds, and a forked worker none of them."""
+    with dask.config.set(FORKED):
+        context = get_mp_context()
+    context.set_forkserver_preload(["distributed.cli.dask_worker", "dask.array", "dask.dataframe", "agbm.dask"])
+    return context
 
 
 class Cluster:
@@ -43,8 +63,13 @@ class Cluster:
             yield self
 
     def _start(self, what, *arguments, before=()):
-        command = [*before, sys.executable, "-m", "dask", what, *map(str, arguments), "--no-dashboard"]
-        return subprocess.Popen(command, env=IMPORTS, stdout=self._log, stderr=self._log)
+        given = [*map(str, arguments), "--no-dashboard"]
+        if before:
+            command = [*before, sys.executable, "-m", "dask", what, *given]
+            return Popen(command, env=IMPORTS, stdout=self._log, stderr=self._log)
+        process = forks().Process(target=_run, args=(what, given, self._log.name), daemon=True)
+        process.start()
+        return process
 
     def add(self, host="127.0.0.1", before=()):
         """Start a worker, with the words `before` in front of its command. Does not wait for it."""
@@ -61,12 +86,12 @@ class Cluster:
     def kill(self, name):
         """Kill a worker with SIGKILL."""
         process = self.workers.pop(name)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
+        process.kill()
+        process.join()
 
     def resize(self, n):
         """Start or kill workers until there are n, and wait until the scheduler knows exactly these."""
-        self.workers = {name: process for name, process in self.workers.items() if process.poll() is None}
+        self.workers = {name: process for name, process in self.workers.items() if process.is_alive()}
         for name in list(self.workers)[n:]:
             self.kill(name)
         while len(self.workers) < n:
@@ -95,8 +120,25 @@ class Cluster:
         """Kill all processes."""
         for process in self.processes:
             process.kill()
-            process.wait()
+            process.join()
         self._log.close()
+
+
+class Popen(subprocess.Popen):
+    """A process with the methods of multiprocessing.Process that a cluster uses."""
+
+    join = subprocess.Popen.wait
+
+    def is_alive(self):
+        return self.poll() is None
+
+
+def _run(what, arguments, log):
+    """What a forked process does: run a command of Dask and write to a log."""
+    with open(log, "a") as file:
+        for stream in (sys.stdout, sys.stderr):
+            os.dup2(file.fileno(), stream.fileno())
+    COMMANDS[what](arguments)
 
 
 def _addresses(dask_scheduler):
@@ -155,3 +197,58 @@ def in_parts(given, cuts):
     """A table or vector as delayed parts."""
     rows = given.iloc if hasattr(given, "iloc") else given
     return [delayed(rows[a:b]) for a, b in pairwise(cuts)]
+
+
+SMALL = {"max_iter": 5, "max_depth": 3, "n_members": 1, "early_stopping": False, "random_state": 0}
+"""Parameters of a model that is trained in a moment."""
+
+ON_DASK = {AGBMRegressor: DaskAGBMRegressor, AGBMClassifier: DaskAGBMClassifier}
+
+
+def local_of(kind, **parameters):
+    return (AGBMRegressor if kind in ("numbers", "two outputs") else AGBMClassifier)(**SMALL | parameters)
+
+
+def on_dask(model):
+    return ON_DASK[type(model)](**model.get_params(deep=False))
+
+
+def bytes_of(model, folder):
+    """The model file, but for how long it took."""
+    model.history_["seconds"] = np.zeros_like(model.history_["seconds"])
+    path = folder / "model.agbm"
+    model.save(path)
+    return path.read_bytes()
+
+
+def frames(table, cuts):
+    return dd.from_delayed(in_parts(table, cuts), meta=table.iloc[:0], verify_meta=False)
+
+
+def series(y, cuts):
+    y = y if isinstance(y, pd.Series) else pd.Series(y)
+    return dd.from_delayed(in_parts(y, cuts), meta=y.iloc[:0], verify_meta=False)
+
+
+def array(x, cuts):
+    x = np.asarray(x)
+    return da.from_array(x, chunks=(tuple(np.diff(cuts).tolist()), *((size,) for size in x.shape[1:])))
+
+
+def numbers_of(table):
+    return table[["a", "b", "c", "short", "whole"]].to_numpy(np.float64)
+
+
+def given_as(container, table, y, cuts):
+    """(X here, X on Dask, y on Dask)."""
+    if container == "frames":
+        return table, frames(table, cuts), (array if np.ndim(y) == 2 else series)(y, cuts)
+    if container == "delayed":
+        return table, in_parts(table, cuts), in_parts(y, cuts)
+    return numbers_of(table), array(numbers_of(table), cuts), array(y, cuts)
+
+
+def assert_same(model, expected, folder):
+    assert expected.n_trees_ > 0
+    assert bytes_of(model, folder) == bytes_of(expected, folder)
+    assert model.fingerprint_ == expected.fingerprint_

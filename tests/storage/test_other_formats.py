@@ -89,7 +89,7 @@ def test_in_a_pipeline_and_with_a_learner(way, tmp_path):
     np.testing.assert_array_equal(way(model, tmp_path).predict(X), model.predict(X))
 
 
-def test_skops_loads_nothing_that_is_not_trusted(tmp_path):
+def test_skops_loads_only_trusted_types(tmp_path):
     from skops import io as skops_io
     from skops.io.exceptions import UntrustedTypesFoundException
 

@@ -161,7 +161,7 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("saved")
 
 
-@settings(max_examples=300)
+@settings(max_examples=2 * settings.default.max_examples)
 @given(values=categories)
 def test_categories(values, folder):
     X = tiled(values)[:, np.newaxis]
@@ -178,7 +178,7 @@ def test_categories_that_are_dates(unit, as_table, folder):
     check(AGBMRegressor(categorical_features=[0], **FEW).fit(X, np.arange(N_ROWS) % 4), X, folder)
 
 
-@settings(max_examples=200)
+@settings(max_examples=settings.default.max_examples)
 @given(values=classes, weighted=st.booleans())
 def test_classes(values, weighted, folder):
     X, y = table(), values[np.arange(N_ROWS) % len(values)]
@@ -188,7 +188,7 @@ def test_classes(values, weighted, folder):
         event(check(model, X, folder))
 
 
-@settings(max_examples=100)
+@settings(max_examples=settings.default.max_examples)
 @given(names=feature_names, chosen=st.booleans())
 def test_feature_names(names, chosen, folder):
     X = table(names)
@@ -196,7 +196,7 @@ def test_feature_names(names, chosen, folder):
     event(check(model.fit(X, X[names[2]]), X, folder))
 
 
-@settings(max_examples=200)
+@settings(max_examples=settings.default.max_examples)
 @given(given=parameters, loss=regression_losses)
 def test_parameters(given, loss, folder):
     X = table()

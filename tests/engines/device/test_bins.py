@@ -82,7 +82,7 @@ def test_codes(seed, n_rows, n_features, most_thresholds, narrow, layout, n_proc
         np.testing.assert_array_equal(device.to_host(on_device.encode(LAYOUTS[layout](X))), expected)
 
 
-def test_filled_rows_leave_the_others_alone():
+def test_fill_changes_only_its_rows():
     rng, device = np.random.default_rng(0), a_device()
     bins = any_bins(rng, 20, 60)
     X = any_rows(rng, bins, 300, np.float64)

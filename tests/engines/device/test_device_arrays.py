@@ -47,7 +47,7 @@ def no_copies(device, monkeypatch):
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("order", ["C", "F"])
-def test_a_fit_is_that_of_the_host(data, device, dtype, order, tmp_path):
+def test_fit_equals_that_of_the_host(data, device, dtype, order, tmp_path):
     X, y = np.asarray(data[0], dtype=dtype, order=order), data[1]
     expected = bytes_of(AGBMRegressor(**SMALL).fit(X, y), tmp_path / "host")
     on_device = device.to_device(X.T).T if order == "F" else device.to_device(X)

@@ -58,7 +58,7 @@ def test_missing_barriers_change_results(device):
     assert not np.array_equal(found[0], found[1])
 
 
-def test_mistakes_of_kernels_are_errors(device):
+def test_wrong_kernels_raise_errors(device):
     with pytest.raises(RuntimeError, match="never arrive"):
         device.launch("test_barrier_for_some", 1, 64, 10)
     device.launch("test_barrier_for_some", 1, 64, 0)
@@ -72,7 +72,7 @@ def test_mistakes_of_kernels_are_errors(device):
         device.launch("test_shared_write", 1, 1, 100, shared=100)
 
 
-def test_mistakes_of_callers_are_errors(device):
+def test_wrong_calls_raise_errors(device):
     array = device.empty(10, np.float64)
     assert np.isnan(device.to_host(array)).all()
     with pytest.raises(RuntimeError, match="2 arguments, not 1"):
@@ -88,7 +88,7 @@ def test_mistakes_of_callers_are_errors(device):
             of_numpy()
 
 
-def test_mistakes_of_native_code_are_errors(device, capfd):
+def test_wrong_calls_of_native_code_are_errors(device, capfd):
     array, values = device.zeros(10, np.float64), [ctypes.c_void_p(0), ctypes.c_longlong(9), ctypes.c_longlong(0)]
     calls = device.calls(["test_write"])
     launch, clear = LAUNCH(calls.launch), CLEAR(calls.clear)

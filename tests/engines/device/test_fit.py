@@ -130,7 +130,7 @@ def test_rankings(data, tmp_path):
     assert found[0] == found[1]
 
 
-def test_a_run_moves_between_devices(data, tmp_path):
+def test_warm_start_on_another_device(data, tmp_path):
     X, y = numbers(*data)
     expected = bytes_of(AGBMRegressor(**SMALL | {"max_iter": 6}).fit(X, y), tmp_path / "whole")
     model = AGBMRegressor(**SMALL, warm_start=True).fit(X, y)
@@ -142,7 +142,7 @@ def test_a_run_moves_between_devices(data, tmp_path):
     assert bytes_of(moved.set_params(warm_start=False), tmp_path / "moved") == expected
 
 
-def test_a_checkpoint_of_one_device_is_resumed_on_another(data, tmp_path):
+def test_checkpoint_is_resumed_on_another_device(data, tmp_path):
     X, y = numbers(*data)
     settings = SMALL | {"max_iter": 5}
     expected = bytes_of(AGBMRegressor(**settings).fit(X, y), tmp_path / "whole")
@@ -165,7 +165,7 @@ def test_predictions_of_several_blocks_of_rows(data, monkeypatch):
         assert model.set_params(device="cuda").predict_proba(table).tobytes() == expected.tobytes()
 
 
-def test_what_a_device_does_not_do_is_refused(data):
+def test_unsupported_features_are_refused(data):
     from scipy.sparse import csr_matrix
     from sklearn.linear_model import Ridge
 

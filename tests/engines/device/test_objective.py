@@ -222,7 +222,7 @@ def test_levels_of_spreads(loss, labels, n_outputs, has_kernels, weights):
     assert objective.level_step(device.to_device(f), spread) == local.level_step(f, spread)
 
 
-def test_losses_that_do_not_fit_say_so():
+def test_unsuitable_losses_are_refused():
     class Wrong(Custom):
         def negative_gradient(self, y, f):
             return np.zeros(3)
@@ -262,7 +262,7 @@ ALGORITHMS = {
 
 @pytest.mark.parametrize("loss", [losses.LogLoss(), of_each_output(Custom())], ids=repr)
 @pytest.mark.parametrize("name", ALGORITHMS)
-def test_algorithms_do_not_know_where_functions_are(name, loss):
+def test_algorithms_run_on_device_functions(name, loss):
     local, objective, device = objectives(loss, shares, 2, "both")
     X = np.random.default_rng(3).normal(size=(N, 3))
 

@@ -173,7 +173,7 @@ def test_part_of_two_million_rows(n_residuals, newton):
         assert getattr(expected, name).tobytes() == getattr(found, name).tobytes(), name
 
 
-def test_numbers_that_are_not_finite_are_errors():
+def test_residuals_that_are_not_finite_are_refused():
     rng = np.random.default_rng(0)
     X, n_categories = make_table(rng, False, False, N_FEATURES)
     r = rng.normal(size=(1, N_TRAIN))
@@ -189,7 +189,7 @@ def test_numbers_that_are_not_finite_are_errors():
             fitter.fit(device.to_device(r), Newton(device.to_device(hessian)))
 
 
-def test_the_same_rows_serve_another_learner():
+def test_rows_are_shared_by_learners():
     rng = np.random.default_rng(0)
     X, n_categories = make_table(rng, False, False, N_FEATURES)
     r = X[:N_TRAIN, :1].T + rng.normal(size=(1, N_TRAIN))
@@ -199,7 +199,7 @@ def test_the_same_rows_serve_another_learner():
 
 
 @pytest.mark.slow
-def test_more_splits_than_a_kernel_takes_at_once():
+def test_more_splits_than_one_launch_takes():
     """Splits whose children are leaves are sent together at the end: here those of more than 256 nodes."""
     X = np.argwhere(np.ones((17, 32))).astype(float)
     r = (X @ [1.0, 1.1])[np.newaxis]
@@ -211,7 +211,7 @@ def test_more_splits_than_a_kernel_takes_at_once():
     check_same(device, expected, fitter.fit(device.to_device(r), None))
 
 
-def test_errors_of_the_driver_are_errors_of_python():
+def test_driver_errors_are_raised():
     class BrokenDevice(EmulatedDevice):
         def calls(self, kernels):
             self.broken = WAIT(lambda _: 700)

@@ -8,16 +8,14 @@ import pytest
 from dask.delayed import delayed
 from distributed import Client, LocalCluster
 
-from agbm._engines.distributed import dask_workers
+from agbm._engines.distributed import dask_shards, dask_workers
 from agbm._engines.distributed.dask_shards import DaskShards, Held
 from agbm._engines.distributed.dask_workers import Restart, Wait, Workers
 from agbm.dask import DaskAGBMRanker, DaskAGBMRegressor
 from agbm.losses import HalfSquaredError
 from agbm.methods import Fading
-from dask_cluster import frame, labels, wait_until
+from dask_cluster import FORKED, SMALL, frame, labels, wait_until
 from patience import no_longer_than
-
-SMALL = {"max_iter": 5, "max_depth": 3, "n_members": 1, "early_stopping": False, "random_state": 0}
 
 
 @pytest.fixture(autouse=True)
@@ -27,7 +25,7 @@ def _no_test_hangs():
 
 
 class FakeClient:
-    """A client whose scheduler says what a test lets it say."""
+    """A client whose scheduler reports what a test sets."""
 
     def __init__(self, **workers):
         self.workers = workers
@@ -64,7 +62,7 @@ REMEDY = "use smaller partitions, fewer threads per worker, more workers, or wor
 
 
 def test_restarted_workers():
-    """One restart is forgiven while no partition is finished, and the number begins again when one is."""
+    """One restart is allowed until the next partition is finished; then counting starts again."""
     client = FakeClient(a=info(), b=info(2**29))
     workers = Workers(client)
     wait = Wait(workers, ["partition 0", "partition 1"])
@@ -108,8 +106,8 @@ def test_names_of_many_partitions():
     ],
 )  # fmt: skip
 @pytest.mark.filterwarnings("ignore:The cluster has no workers")
-def test_workers_that_run_nothing(monkeypatch, workers, message):
-    """If memory is the reason, and only then."""
+def test_workers_that_run_no_tasks(monkeypatch, workers, message):
+    """An error only if memory is the reason."""
     monkeypatch.setattr(dask_workers, "STANDSTILL", 0.0)
     client = FakeClient(a=info())
     wait = Wait(Workers(client), ["partition 0"])
@@ -122,8 +120,8 @@ def test_workers_that_run_nothing(monkeypatch, workers, message):
             wait.look(["partition 0"])
 
 
-def test_a_cluster_that_has_no_workers_for_another_reason(monkeypatch):
-    """Training waits, as it may be about to start some."""
+def test_cluster_without_workers_is_waited_for(monkeypatch):
+    """Memory is not the reason: the cluster may be about to start some."""
     monkeypatch.setattr(dask_workers, "STANDSTILL", 0.0)
     wait = Wait(Workers(FakeClient()), ["partition 0"])
     with pytest.warns(RuntimeWarning, match="The cluster has no workers"):
@@ -138,8 +136,8 @@ class Shard:
 
 
 @pytest.mark.parametrize(("of_memory", "times"), [(True, 2), (False, 4)])
-def test_partitions_that_workers_are_lost_with(of_memory, times):
-    """Again and again: twice because of memory, or four times in one round for unknown reasons."""
+def test_partitions_that_lose_their_workers(of_memory, times):
+    """The limits: twice because of memory, or four times in one round for unknown reasons."""
     client = FakeClient(w0=info())
     shards = DaskShards(
         Workers(client), [5], ["partition 7"], lambda parts, worker: Held(worker, Shard, dict.fromkeys(parts))
@@ -156,14 +154,14 @@ def test_partitions_that_workers_are_lost_with(of_memory, times):
         shards._look()
 
 
-# Real workers, which their nannies restart.
+# Real workers, which are restarted by their nannies.
 
 
 @pytest.fixture(scope="module")
 def small_cluster():
     limits = {"n_workers": 2, "threads_per_worker": 1, "memory_limit": "700MB"}
     with (
-        dask.config.set({"distributed.deploy.lost-worker-timeout": "1 hour"}),  # busy machines restart workers slowly
+        dask.config.set(FORKED | {"distributed.deploy.lost-worker-timeout": "1 hour"}),  # busy machines are slow
         LocalCluster(**limits, dashboard_address=":0") as cluster,
         Client(cluster) as client,
     ):
@@ -171,14 +169,15 @@ def small_cluster():
 
 
 @pytest.fixture
-def small_workers(small_cluster):
-    """A client of two workers; the previous test has left fewer."""
+def small_workers(small_cluster, monkeypatch):
+    """A client of two workers, once those that the previous test has lost are back. Losses are noticed soon."""
+    monkeypatch.setattr(dask_shards, "PATIENCE", 1.0)
     small_cluster.wait_for_workers(2)
     return small_cluster
 
 
 def fill_memory():
-    """Allocate more than a worker may have, some at a time: its nanny ends it."""
+    """Allocate more than the memory limit, in steps, until the nanny kills the worker."""
     return len([np.ones(10_000_000) for _ in range(60)])
 
 
@@ -205,7 +204,7 @@ EXCEEDED = "exceeded their memory limit.* memory limit of a worker is 667.57 MiB
 
 
 @pytest.mark.filterwarnings("ignore:The cluster has no workers")
-def test_a_partition_that_is_too_large(small_workers):
+def test_partition_that_is_too_large(small_workers):
     X, y = parts(frame(100), frame(100))
     with pytest.raises(RuntimeError, match=f"partition 1: .*{EXCEEDED}"):
         DaskAGBMRegressor(**SMALL).fit([X[0], delayed(too_large)()], y, client=small_workers)
@@ -213,7 +212,7 @@ def test_a_partition_that_is_too_large(small_workers):
 
 @pytest.mark.filterwarnings("ignore:The cluster has no workers")
 def test_training_that_takes_too_much_memory(small_workers):
-    """Dask does not count how often shards are lost. Names are those of the partitions, some of which are empty."""
+    """Dask does not count how often shards are lost. The error names partitions; empty ones count."""
     X, y = parts(frame(0), frame(100), frame(120))
     model = DaskAGBMRegressor(**SMALL, loss=Hungry(), method=Fading(second_order=True))
     with pytest.raises(RuntimeError, match=r"partition [12] \(1[02]0 rows, .* [kK]iB\).*" + EXCEEDED):
@@ -223,7 +222,7 @@ def test_training_that_takes_too_much_memory(small_workers):
 
 @pytest.mark.parametrize("kind", [DaskAGBMRegressor, DaskAGBMRanker])
 def test_paused_workers(monkeypatch, kind):
-    """They start no tasks as long as other things fill their memory."""
+    """They start no tasks while their memory is full."""
     monkeypatch.setattr(dask_workers, "STANDSTILL", 1.0)
     X, y = parts(frame(100), frame(100))
     more = {"qid": [delayed(np.repeat(np.arange(10), 10) + 10 * i) for i in range(2)]} if kind is DaskAGBMRanker else {}

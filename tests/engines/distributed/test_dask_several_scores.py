@@ -7,28 +7,31 @@ import pytest
 from agbm import AGBMRegressor
 from agbm.dask import DaskAGBMRegressor
 
+pytestmark = pytest.mark.slow
+
 FAST = {"max_iter": 3, "max_leaf_nodes": 5, "n_members": 1, "early_stopping": True, "n_jobs": 1}
 
 
 @pytest.mark.parametrize(
-    ("loss", "weighted"),
+    ("client", "loss", "weighted"),
     [
-        ("quantile:0.1,0.5,0.9", True),
-        ("distribution:normal", False),
-        ("distribution:gamma", True),
-        ("distribution:zero_inflated_poisson", True),
-        ("distribution:histogram", False),
+        ("threads", "quantile:0.1,0.5,0.9", True),
+        ("threads", "distribution:normal", False),
+        ("threads", "distribution:gamma", True),
+        ("threads", "distribution:zero_inflated_poisson", True),
+        ("processes", "distribution:histogram", False),
     ],
+    indirect=["client"],
 )
-def test_same_bits(two_workers, loss, weighted):
+def test_same_bits(client, loss, weighted):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 3))
     y = 1.0 + rng.poisson(np.exp(1.0 + 0.5 * X[:, 0]))
     weight = rng.integers(1, 4, 300) if weighted else None
     local = AGBMRegressor(loss=loss, **FAST).fit(X, y, weight)
     parts = (X, y) if weight is None else (X, y, weight)
-    spread = [da.from_array(part, chunks=(97, *part.shape[1:])) for part in parts]
-    found = DaskAGBMRegressor(loss=loss, **FAST).fit(*spread, client=two_workers.client)
+    spread = [da.from_array(part, chunks=(160, *part.shape[1:])) for part in parts]
+    found = DaskAGBMRegressor(loss=loss, **FAST).fit(*spread, client=client)
     assert np.array_equal(np.asarray(found.predict(spread[0])), local.predict(X))
     assert np.array_equal(found.history_["validation_loss"], local.history_["validation_loss"])
     if "distribution" in loss:

@@ -9,6 +9,8 @@ from agbm import AGBMClassifier, AGBMRegressor
 from agbm.dask import DaskAGBMClassifier, DaskAGBMRegressor
 from dask_cluster import cuts_of, frame, in_parts, labels
 
+pytestmark = pytest.mark.slow
+
 PARAMETERS = {"max_iter": 4, "max_leaf_nodes": 5, "n_members": 2, "random_state": 0}
 
 
@@ -29,19 +31,22 @@ def both(kind):
     return model, on_dask, new, labels(kind, new, seed=6)
 
 
-@pytest.mark.parametrize("mode", ["trees", "all"])
-@pytest.mark.parametrize("kind", ["numbers", "three classes"])
-def test_the_same_bits(two_workers, kind, mode, tmp_path):
+@pytest.mark.parametrize(
+    ("client", "kind", "mode"),
+    [("threads", "numbers", "trees"), ("threads", "three classes", "trees"), ("processes", "three classes", "all")],
+    indirect=["client"],
+)
+def test_same_bits(client, kind, mode, tmp_path):
     model, on_dask, X, y = both(kind)
     cuts = cuts_of(len(X), 5)
-    on_dask.update(in_parts(X, cuts), in_parts(y, cuts), mode=mode, client=two_workers.client)
+    on_dask.update(in_parts(X, cuts), in_parts(y, cuts), mode=mode, client=client)
     assert bytes_of(on_dask, tmp_path) == bytes_of(model.update(X, y, mode=mode), tmp_path)
 
 
 @pytest.mark.parametrize("mode", ["leaves", "weights"])
-def test_modes_that_need_one_machine(two_workers, mode):
+def test_modes_that_need_one_machine_are_refused(client, mode):
     _, on_dask, X, y = both("numbers")
     cuts, before = cuts_of(len(X), 3), on_dask.model_
     with pytest.raises(ValueError, match=f"mode='{mode}' does not work on a Dask cluster; use mode='trees'"):
-        on_dask.update(in_parts(X, cuts), in_parts(y, cuts), mode=mode, client=two_workers.client)
+        on_dask.update(in_parts(X, cuts), in_parts(y, cuts), mode=mode, client=client)
     assert on_dask.model_ is before

@@ -1,4 +1,4 @@
-"""More rows than 32 bits can number, over all shards: what depends on numbers of rows, without having the rows."""
+"""More rows over all shards than 32 bits can number: what depends on row numbers, without the rows."""
 
 from types import SimpleNamespace
 
@@ -30,12 +30,12 @@ def test_samples_depend_on_all_bits_of_row_numbers(first):
     assert sampled.tolist() == [i for i, draw in enumerate(draws) if draw < SAMPLE.threshold]
 
 
-def test_samples_of_far_rows_are_their_own():
+def test_samples_of_rows_with_equal_low_bits_differ():
     """Rows that are 2^32 apart, whose low bits are equal."""
     assert SAMPLE.rows(5, 1000).tolist() != SAMPLE.rows(5 + 2**32, 1000).tolist()
 
 
-def test_a_shard_samples_by_numbers_among_all_rows():
+def test_shard_samples_by_global_row_numbers():
     shard = object.__new__(Shard)
     turned = np.roll(np.arange(60, dtype=np.uint32), 7)  # the numbers of rows may have another order than these
     shard._numbers = [(10**10, np.arange(40, dtype=np.uint32)), (7, np.arange(0, dtype=np.uint32)), (2**33, turned)]
@@ -43,6 +43,6 @@ def test_a_shard_samples_by_numbers_among_all_rows():
     assert shard._sampled(SAMPLE).tolist() == expected
 
 
-def test_too_many_rows_of_a_shard():
+def test_too_many_rows_of_a_shard_are_refused():
     with pytest.raises(ValueError, match=r"A worker got 4,294,967,296 rows, but can have at most 4,294,967,295"):
         Shard(SimpleNamespace(n_rows=MOST_ROWS + 1), None, [], [], 1)

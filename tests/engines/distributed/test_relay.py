@@ -1,4 +1,4 @@
-"""How messages go down the tree of shards, and how replies come up. All in one process."""
+"""Messages that are forwarded down the tree of shards, and replies that are added up. All in one process."""
 
 import asyncio
 
@@ -43,18 +43,18 @@ def total(replies):
     return sum(reply.sums[0] for reply in replies)
 
 
-def test_shards_are_told_the_tree_once(shards):
+def test_tree_is_sent_once(shards):
     tree = branches(shards)
     assert total(sent(tree, 1, known=False)) == N_SHARDS
     assert total(sent(tree, 1, known=True)) == N_SHARDS
     assert all(first is not None and second is None for first, second in (shard.told for shard in shards))
 
 
-def test_a_shard_that_does_not_know_the_tree_is_behind(shards):
+def test_shard_without_the_tree_is_behind(shards):
     assert all(reply.behind for reply in sent(branches(shards), 1, known=True))
 
 
-def test_a_new_tree_replaces_the_old_one(shards):
+def test_new_tree_replaces_the_old_one(shards):
     sent(branches(shards), 1, known=False)
     fewer = branches(shards[::-1][:20])
     assert all(reply.behind for reply in sent(fewer, 2, known=True))
@@ -62,7 +62,7 @@ def test_a_new_tree_replaces_the_old_one(shards):
     assert total(sent(fewer, 2, known=True)) == 20
 
 
-def test_a_late_message_of_an_old_tree_changes_nothing(shards):
+def test_late_message_of_an_old_tree_changes_nothing(shards):
     old, new = branches(shards), branches(shards[::-1])
     sent(new, 2, known=False)
     assert all(reply.behind for reply in sent(old, 1, known=False))

@@ -5,22 +5,14 @@ import dask.array as da
 import numpy as np
 import pytest
 from dask.delayed import delayed
-from distributed import Client, LocalCluster
 from scipy.sparse import csr_array
 
 from agbm import AGBMClassifier
 from agbm.dask import DaskAGBMClassifier
 
+pytestmark = pytest.mark.slow
+
 SMALL = {"max_iter": 4, "max_depth": 3, "n_members": 1}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def client():
-    with (
-        LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0") as cluster,
-        Client(cluster) as client,
-    ):
-        yield client
 
 
 def rows(n=300):
@@ -33,7 +25,7 @@ def in_parts(X, chunk=80):
     return da.from_array(X, chunks=(chunk, -1) if X.ndim == 2 else chunk)
 
 
-def test_several_labels():
+def test_several_labels(client):
     X, signal = rows()
     Y = (signal > 0).astype(int)
     parameters = {**SMALL, "early_stopping": True, "n_iter_no_change": 2}
@@ -54,7 +46,7 @@ def test_several_labels():
         DaskAGBMClassifier(class_weight="balanced").fit(lazy, in_parts(Y))
 
 
-def test_monotone_classes():
+def test_monotone_classes(client):
     X, signal = rows()
     parameters = {**SMALL, "early_stopping": False, "monotonic_cst": {0: {1: 1}, 3: {2: -1}}}
     expected = AGBMClassifier(**parameters).fit(X, signal.argmax(axis=1)).predict_proba(X)
@@ -65,8 +57,8 @@ def test_monotone_classes():
     assert not np.array_equal(free, expected)
 
 
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_probabilities_as_labels(n_classes):
+@pytest.mark.parametrize(("client", "n_classes"), [("threads", 2), ("processes", 3)], indirect=["client"])
+def test_probabilities_as_labels(client, n_classes):
     X, signal = rows()
     shares = np.exp(signal[:, :n_classes])
     shares /= shares.sum(axis=1, keepdims=True)
