@@ -58,7 +58,8 @@ lint: $(TEST_SET_UP) ## ruff, mypy --strict, clang-format, hadolint
 EMULATED_TESTS := $(addprefix tests/,$(addsuffix .py,losses/test_losses base/test_sums base/test_vectors tree/test_predict))
 KERNEL_TESTS := $(EMULATED_TESTS) $(addprefix tests/,$(addsuffix .py,tree/test_growth tree/test_bins \
   tree/test_shared_columns tree/test_kernel_arguments tree/test_apply tree/test_contributions \
-  storage/test_model_file engines/distributed/test_cluster))
+  storage/test_model_file storage/test_model_file_rules engines/distributed/test_cluster \
+  engines/distributed/test_remote_trees engines/distributed/test_shard))
 THREAD_TESTS := tests/base/test_threads.py tests/tree/test_predict.py tests/fit/test_members.py::TestSameBits::test_for_every_number_of_threads \
   tests/fit/test_members.py::TestSameBits::test_with_several_threads_for_each \
   --deselect tests/base/test_threads.py::test_fork_after_training

@@ -6,6 +6,7 @@
 // an error, not a hang.
 #pragma once
 
+#include <setjmp.h>
 #include <ucontext.h>
 
 #include <algorithm>
@@ -130,6 +131,7 @@ class Block {
   void prepare(unsigned n_threads, std::size_t shared_bytes) {
     while (stacks_.size() < n_threads) stacks_.emplace_back(kStack);
     contexts_.resize(std::max<std::size_t>(contexts_.size(), n_threads));
+    places_.resize(contexts_.size());
     state_.assign(n_threads, State::kReady);
     started_.assign(n_threads, false);
     slots_.resize((n_threads + kWarp - 1) / kWarp * kWarp);
@@ -151,16 +153,17 @@ class Block {
     if (state_[thread] != State::kReady) return false;
     current_ = thread;
     threadIdx = {thread, 0, 0};
-    ucontext_t& context = contexts_[thread];
-    if (!started_[thread]) {
+    // A context is needed for its stack only: to switch with swapcontext would be two system calls each time.
+    if (_setjmp(scheduler_) == 0) {
+      if (started_[thread]) _longjmp(places_[thread].buffer, 1);
       started_[thread] = true;
+      ucontext_t& context = contexts_[thread];
       getcontext(&context);
       context.uc_stack.ss_sp = stacks_[thread].data();
       context.uc_stack.ss_size = kStack;
-      context.uc_link = &scheduler_;
       makecontext(&context, &Block::start, 0);
+      setcontext(&context);
     }
-    swapcontext(&scheduler_, &context);
     if (!error_.empty()) throw std::runtime_error(std::exchange(error_, {}));
     return true;
   }
@@ -168,8 +171,7 @@ class Block {
   static void start();
 
   void pause() {
-    const unsigned here = current_;
-    swapcontext(&contexts_[here], &scheduler_);
+    if (_setjmp(places_[current_].buffer) == 0) _longjmp(scheduler_, 1);
   }
 
   void release_barrier() {
@@ -188,7 +190,12 @@ class Block {
   }
 
   std::vector<std::vector<char>> stacks_;
+  struct Place {
+    jmp_buf buffer;
+  };
+
   std::vector<ucontext_t> contexts_;
+  std::vector<Place> places_;  // where threads wait
   std::vector<State> state_;
   std::vector<bool> started_;
   std::vector<std::uint64_t> slots_;  // of every thread, for exchanges within warps
@@ -197,7 +204,7 @@ class Block {
   std::size_t shared_bytes_ = 0, n_barriers_ = 0, sum_at_ = 0;
   int sum_ = 0;
   unsigned n_done_ = 0, n_at_barrier_ = 0, current_ = 0;
-  ucontext_t scheduler_;
+  jmp_buf scheduler_;
   void (*call_)(const void*) = nullptr;
   const void* body_ = nullptr;
   std::string error_;
@@ -217,6 +224,7 @@ inline void Block::start() {
   }
   here.state_[here.current_] = State::kDone;
   ++here.n_done_;
+  _longjmp(here.scheduler_, 1);
 }
 
 // The code of an argument's type: "f8" for double, "i8" for long long, "p" and the code of what it points to for

@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence, Set
 from typing import Any, NamedTuple, cast
 
 import numpy as np
-from sklearn.utils._param_validation import InvalidParameterError
 
 from .._base import _native, threads
 from .._base.identity import library_version
@@ -267,7 +266,7 @@ def _checked_parameters(estimator: Any, encoded: Mapping[str, Any]) -> dict[str,
         raise ModelFileError("parameters: callbacks must be null")
     try:
         type(estimator)(**parameters)._validate_params()
-    except InvalidParameterError as error:
+    except ValueError as error:
         raise ModelFileError(f"parameters: {error}") from error
     return parameters
 
