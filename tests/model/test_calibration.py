@@ -185,7 +185,7 @@ def test_integer_weights_of_fit_are_repetitions():
 
 
 def test_only_a_sample_of_many_rows_is_kept(monkeypatch):
-    monkeypatch.setattr("agbm._fit.calibration.MOST_KEPT", 25)
+    monkeypatch.setattr("agbm._fit.train.MOST_KEPT", 25)
     X, y = table("two outputs")
     model = AGBMRegressor(**SMALL).fit(X, y)
     assert [len(scores.values) for part in model.model_.calibration.parts for scores in part] == [25] * 10
