@@ -21,7 +21,7 @@ from ._engines.distributed.dask_blocks import partitions_of
 from ._engines.distributed.dask_events import logged_iterations
 from ._engines.distributed.dask_shards import talking_to_workers
 from ._engines.distributed.dask_source import DaskSource
-from ._estimators.base import BaseAGBM
+from ._estimators.base import BaseAGBM, CalibratedAGBM
 from ._estimators.classifier import AGBMClassifier
 from ._estimators.parameters import FitTable, Targets
 from ._estimators.ranker import AGBMRanker
@@ -138,19 +138,6 @@ class _OnDask(BaseAGBM):
         """The index of the leaf of each row in each tree; lazy for a Dask collection."""
         return self._lazily("apply", X, None) if _is_lazy(X) else super().apply(X)
 
-    def calibrate(
-        self,
-        X: FitTable,
-        y: Targets | None = None,
-        sample_weight: Values | None = None,
-        *,
-        group: int | str | None = None,
-        offset: Values | None = None,
-    ) -> Self:
-        """Calibrate intervals or sets of classes by rows in memory; see AGBMClassifier.calibrate."""
-        _check_in_memory("calibrate", "pass a sample of the rows, such as X.compute()", X, y)
-        return super().calibrate(X, y, sample_weight, group=group, offset=offset)
-
     def _form_of(self, method: str) -> Predicted:
         return Predicted(list(range(self.n_trees_)), np.int32) if method == "apply" else self._predicted(method)
 
@@ -167,6 +154,23 @@ class _OnDask(BaseAGBM):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to a file; see AGBMClassifier.save."""
         self.to_local().save(path)
+
+
+class _CalibratedOnDask(_OnDask, CalibratedAGBM):
+    """The common part of estimators whose intervals or sets of classes can be calibrated."""
+
+    def calibrate(
+        self,
+        X: FitTable,
+        y: Targets | None = None,
+        sample_weight: Values | None = None,
+        *,
+        group: int | str | None = None,
+        offset: Values | None = None,
+    ) -> Self:
+        """Calibrate intervals or sets of classes by rows in memory; see AGBMClassifier.calibrate."""
+        _check_in_memory("calibrate", "pass a sample of the rows, such as X.compute()", X, y)
+        return super().calibrate(X, y, sample_weight, group=group, offset=offset)
 
 
 def _given(X: Any, y: Any, weight: Any, offset: Any) -> Given:
@@ -237,7 +241,7 @@ def _frame(X: Any, kind: Predicted, values: NDArray[Any] | None = None) -> Any:
     return pd.DataFrame(values, index=X.index, columns=kind.columns)
 
 
-class DaskAGBMRegressor(_OnDask, AGBMRegressor):
+class DaskAGBMRegressor(_CalibratedOnDask, AGBMRegressor):
     """AGBMRegressor on a Dask cluster, with the same parameters and, bit for bit, the same model."""
 
     def predict(self, X: Any, offset: Any = None) -> Any:
@@ -261,7 +265,7 @@ class DaskAGBMRegressor(_OnDask, AGBMRegressor):
         return Predicted(list(range(self.model_.n_outputs)) if self._labels.shape else None, np.float64)
 
 
-class DaskAGBMClassifier(_OnDask, AGBMClassifier):
+class DaskAGBMClassifier(_CalibratedOnDask, AGBMClassifier):
     """AGBMClassifier on a Dask cluster, with the same parameters and, bit for bit, the same model."""
 
     def predict(self, X: Any, offset: Any = None) -> Any:

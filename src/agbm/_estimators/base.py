@@ -263,28 +263,6 @@ class BaseAGBM(KnowsNames, ABC):
         check_is_fitted(self)
         return verified_by(self, lambda checked: checked.fit(*rows, **named_rows), iterations)
 
-    def calibrate(
-        self,
-        X: FitTable,
-        y: Targets | None = None,
-        sample_weight: Values | None = None,
-        *,
-        group: int | str | None = None,
-        offset: Values | None = None,
-    ) -> Self:
-        """Calibrate intervals or sets of classes by rows that the model was not trained on; returns the estimator.
-
-        This is split conformal prediction. It replaces the calibration by the rows that fit has held out. The rows are
-        passed as to fit, in memory or as agbm.Batches. Integers in sample_weight are numbers of repetitions; for
-        floats, only ratios matter, and a row to predict has the largest of these weights. group is the name or position
-        of a column of X: coverage then holds for the rows of each of its values, and predictions read the column again.
-        See docs/guides/uncertainty.md.
-        """
-        check_is_fitted(self)
-        given, n_threads = Given(X, y, sample_weight, offset), threads.resolve(self.n_jobs)
-        self.model_ = replace(self.model_, calibration=calibrated(self.model_, given, group, n_threads))
-        return self
-
     def _keep(self, model: FittedModel, notes: dict[str, str]) -> Self:
         """Set the attributes that fit sets."""
         self.model_, self.notes_ = model, notes
@@ -491,3 +469,29 @@ def _explanation(model: BaseAGBM, X: Table) -> Any:
 
 def _dense(X: Any) -> AnyArray:
     return X.toarray() if issparse(X) else np.asarray(X)
+
+
+class CalibratedAGBM(BaseAGBM):
+    """The common part of estimators whose intervals or sets of classes can be calibrated."""
+
+    def calibrate(
+        self,
+        X: FitTable,
+        y: Targets | None = None,
+        sample_weight: Values | None = None,
+        *,
+        group: int | str | None = None,
+        offset: Values | None = None,
+    ) -> Self:
+        """Calibrate intervals or sets of classes by rows that the model was not trained on; returns the estimator.
+
+        This is split conformal prediction. It replaces the calibration by the rows that fit has held out. The rows are
+        passed as to fit, in memory or as agbm.Batches. Integers in sample_weight are numbers of repetitions; for
+        floats, only ratios matter, and a row to predict has the largest of these weights. group is the name or position
+        of a column of X: coverage then holds for the rows of each of its values, and predictions read the column again.
+        See docs/guides/uncertainty.md.
+        """
+        check_is_fitted(self)
+        given, n_threads = Given(X, y, sample_weight, offset), threads.resolve(self.n_jobs)
+        self.model_ = replace(self.model_, calibration=calibrated(self.model_, given, group, n_threads))
+        return self

@@ -37,11 +37,11 @@ from .._model.settings import (
     Scoring,
     Start,
 )
-from .base import ESTIMATORS, BaseAGBM, of_model
+from .base import ESTIMATORS, CalibratedAGBM, of_model
 from .parameters import CONSTRAINTS, ClassificationLoss, FitTable, Targets
 
 
-class AGBMClassifier(ClassifierMixin, BaseAGBM):  # type: ignore[misc]
+class AGBMClassifier(ClassifierMixin, CalibratedAGBM):  # type: ignore[misc]
     """Accelerated gradient boosting for classification.
 
     Parameters

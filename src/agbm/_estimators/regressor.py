@@ -32,11 +32,11 @@ from .._model.settings import (
     Scoring,
     Start,
 )
-from .base import ESTIMATORS, BaseAGBM
+from .base import ESTIMATORS, CalibratedAGBM
 from .parameters import CONSTRAINTS, FitTable, RegressionLoss
 
 
-class AGBMRegressor(RegressorMixin, BaseAGBM):  # type: ignore[misc]
+class AGBMRegressor(RegressorMixin, CalibratedAGBM):  # type: ignore[misc]
     """Accelerated gradient boosting for regression.
 
     Parameters
