@@ -75,6 +75,11 @@ class Method(RemembersNames, ABC):
             )
 
     @property
+    def algorithm(self) -> str:
+        """The name of the algorithm with these settings."""
+        return type(self).__name__
+
+    @property
     def two_values_per_leaf(self) -> bool:
         """Whether both residuals of an iteration are fitted by one tree."""
         return False
@@ -388,6 +393,11 @@ class AGBM(Method):
             )
 
     @property
+    def algorithm(self) -> str:
+        """AGBMR with restarts."""
+        return "AGBM" if self.restart is None else "AGBMR"
+
+    @property
     def two_values_per_leaf(self) -> bool:
         """Whether both residuals of an iteration are fitted by one tree."""
         return self.shared_structure
@@ -427,8 +437,8 @@ def method_of(method: str | Method) -> Method:
 
 
 def name_of(method: str | Method) -> str:
-    """The name of a method: the given one, or that of its class."""
-    return method if isinstance(method, str) else type(method).__name__
+    """The name of a method as progress shows it: the given one, or that of the algorithm."""
+    return method if isinstance(method, str) else method.algorithm
 
 
 def owners_of(parameter: str) -> list[type[Method]]:
