@@ -232,10 +232,6 @@ class Results:
         found = {who: self.of(who, "loss", sets) for who in self.contestants}
         return {who: by_set for who, by_set in found.items() if by_set}
 
-    def in_half(self, half: str) -> list[str]:
-        """The sets of a half."""
-        return [name for name, its in self.halves.items() if its == half]
-
 
 def _ratio(value: float, digits: int = 4) -> str:
     return "" if value != value else f"{value:.{digits}f}"

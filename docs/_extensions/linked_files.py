@@ -1,6 +1,7 @@
 """Files of the repository that pages link to, as pages of the site.
 
-On a code-hosting site `[theory.py](../src/agbm/theory.py)` leads to the file. Here it leads to a page that shows it.
+On a code-hosting site `[theory.py](../src/agbm/_core/theory.py)` leads to the file. Here it leads to a page that shows
+it.
 """
 
 from collections.abc import Iterator

@@ -129,7 +129,7 @@ void bind_device(nb::module_& m) {
       "repeats"_a, "n_repeated"_a, "chosen"_a, "n_chosen"_a, "n_train"_a, "ring"_a, "n_quantiles"_a, "values"_a,
       "features"_a.noconvert().none(), "node_share"_a, "seed"_a, "min_hessian_leaf"_a, "l2_regularization"_a,
       "The parts of a tree; its values on all rows are written to `values`. Arrays are given as addresses, 0 for "
-      "none. `host` has the methods memory and leaf_quantiles of DeviceTreeRows in agbm/_device/growth.py.");
+      "none. `host` has the methods memory and leaf_quantiles of DeviceTreeRows in agbm/_engines/device/growth.py.");
 }
 
 void bind_shard(nb::module_& m) {

@@ -67,12 +67,10 @@ class Method(RemembersNames, ABC):
         """Run the algorithm and yield one step per iteration. `drop` omits earlier learners in an iteration."""
 
     def check(self, *, resumes: bool) -> None:
-        """Raise ValueError for invalid settings, or settings that cannot be combined with resuming."""
+        """Raise TypeError or ValueError for invalid settings, or settings that cannot be combined with resuming."""
         self._validate_params()
         if isinstance(self.learner, type) or not (self.learner is None or is_regressor(self.learner)):
-            raise TypeError(
-                f"learner={self.learner!r} must be None or an instance of a scikit-learn regressor, not a class."
-            )
+            raise TypeError(f"learner={self.learner!r} must be None or an instance of a scikit-learn regressor.")
 
     @property
     def algorithm(self) -> str:
@@ -379,6 +377,8 @@ class AGBM(Method):
     def check(self, *, resumes: bool) -> None:
         """Raise ValueError for restarts that cannot be combined with other settings, or with resuming."""
         super().check(resumes=resumes)
+        if isinstance(self.restart, bool):
+            raise ValueError(f"restart={self.restart!r} must be 'loss_rise', 'gradient', a number or None.")
         _check_momentum(self.momentum)
         fixed = self.restart is not None and not isinstance(self.restart, str)
         if fixed and isinstance(self.momentum, Fading):
@@ -404,13 +404,16 @@ class AGBM(Method):
 
 
 def _check_momentum(momentum: float | Literal["theory"] | Fading) -> None:
-    """Raise ValueError for settings of a Fading object that do not concern its weights."""
+    """Raise ValueError for invalid settings of a Fading object, and for those that do not concern its weights."""
     if isinstance(momentum, Fading):
-        for name in Method._parameter_constraints:
+        momentum._validate_params()
+        for name in ("look_ahead", *Method._parameter_constraints):
             value = getattr(momentum, name)
-            if value != getattr(METHODS["fading"], name):
+            as_taken = name == "look_ahead" and value == 0.0  # see _schedule
+            if value != getattr(METHODS["fading"], name) and not as_taken:
                 raise ValueError(
-                    f"momentum=Fading({name}={value!r}) sets weights only; give {name} to the method itself."
+                    f"momentum=Fading({name}={value!r}) has no effect, since momentum takes only its weights; leave "
+                    f"{name} at its default."
                 )
 
 
@@ -419,6 +422,9 @@ def _schedule(momentum: float | Literal["theory"] | Fading, rate: float) -> Sche
         return momentum.schedule(rate, look_ahead=0.0)  # the paper's loops look ahead in their own way
     return PaperSchedule(rate, momentum)
 
+
+KINDS: tuple[type[Method], ...] = (Fading, GBM, VAGBM, AGBM)
+"""The classes of the algorithms."""
 
 METHODS: dict[str, Method] = {
     "fading": Fading(),
@@ -443,4 +449,4 @@ def name_of(method: str | Method) -> str:
 
 def owners_of(parameter: str) -> list[type[Method]]:
     """The methods that have a parameter."""
-    return [kind for kind in (Fading, GBM, VAGBM, AGBM) if parameter in kind._parameter_constraints]
+    return [kind for kind in KINDS if parameter in kind._parameter_constraints]

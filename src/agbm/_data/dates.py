@@ -7,7 +7,7 @@ The clock is the one that the data shows: time zones and offsets are dropped.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import date, datetime, time, timedelta
 from typing import Any, NamedTuple
@@ -51,16 +51,6 @@ FORMS: Mapping[str, re.Pattern[str]] = {
     TIME_OF_DAY: re.compile(_CLOCK, re.I | re.A),
 }
 """The regular expression of each form of text."""
-
-
-def forms_of(texts: Iterable[str]) -> list[str]:
-    """The forms in which all of the texts are dates or times of day."""
-    forms = list(FORMS)
-    for text in texts:
-        forms = [form for form in forms if _date(text, form) is not None]
-        if not forms:
-            break
-    return forms
 
 
 def likely_form(texts: Sequence[str]) -> str:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
+from sklearn.utils._param_validation import InvalidParameterError
 from sklearn.utils.validation import check_is_fitted
 
 from .._base import threads
@@ -61,6 +62,25 @@ def of_model(name: str) -> Any:
     return property(attrgetter(f"model_.{name}"))
 
 
+def _place_in_method(name: str, value: object, method: object) -> str:
+    """How to pass a parameter of methods to an estimator; empty if no method has it."""
+    name = name.removeprefix("method__")
+    owners = owners_of(name)
+    given = type(METHODS.get(method) if isinstance(method, str) else method)
+    names = [kind.__name__ for kind in ([given] if given in owners else owners)]
+    places = " or ".join(f"method={owner}({name}={value!r})" for owner in names)
+    return f"{places}, from agbm.methods" if places else ""
+
+
+def _check_method(method: object, estimator: str) -> None:
+    if not (isinstance(method, Method) or (isinstance(method, str) and method in METHODS)):
+        names = ", ".join(map(repr, METHODS))
+        raise InvalidParameterError(
+            f"The 'method' parameter of {estimator} must be one of {names}, or an object such as "
+            f"agbm.methods.Fading(). Got {method!r} instead."
+        )
+
+
 class KnowsNames(RemembersNames):
     """An estimator that accepts `method__fade=0.3`, and whose errors say where to put `fade=0.3` or `num_leaves=31`."""
 
@@ -69,39 +89,39 @@ class KnowsNames(RemembersNames):
     verbose: int
 
     def __new__(cls, *args: object, **parameters: object) -> Self:
-        for name, value in parameters.items():
-            owners = [kind.__name__ for kind in owners_of(name)]
-            if owners:
-                raise TypeError(
-                    f"{name} is a parameter of the method, not of {cls.__name__}; pass "
-                    + " or ".join(f"method={owner}({name}={value!r})" for owner in owners)
-                    + ", from agbm.methods."
-                )
-        instead = cls._instead_of(parameters)
+        instead = cls._instead_of(parameters, parameters.get("method"))
         if instead:
             raise TypeError(instead)
         return cast(Self, super().__new__(cls))
 
     @classmethod
-    def _instead_of(cls, parameters: Mapping[str, Any]) -> str:
-        """An error message about unknown parameters that another library has; empty if there are none."""
+    def _instead_of(cls, parameters: Mapping[str, Any], method: object) -> str:
+        """An error message about unknown parameters that a method or another library has; empty if there are none."""
         known = cls._get_param_names()
-        hints = {name: of_estimator(name, value, known) for name, value in parameters.items() if name not in known}
-        found = [f"{cls.__name__} has no parameter {name!r}: {hint}" for name, hint in hints.items() if hint]
-        return " ".join(found)
+        hints = []
+        for name, value in parameters.items():
+            if name not in known:
+                place, instead = _place_in_method(name, value, method), of_estimator(name, value, known)
+                if place:
+                    hints.append(f"{name} is a parameter of the method, not of {cls.__name__}; pass {place}.")
+                elif instead:
+                    hints.append(f"{cls.__name__} has no parameter {name!r}: {instead}")
+        return " ".join(hints)
 
     def set_params(self, **parameters: object) -> Self:
         """Set parameters as in scikit-learn. method__x replaces a method name by a method object with that setting."""
         named = parameters.get("method", self.method)
-        if isinstance(named, str) and named in METHODS and any(name.startswith("method__") for name in parameters):
-            parameters = {**parameters, "method": method_of(named)}
-        instead = self._instead_of({name: value for name, value in parameters.items() if "__" not in name})
+        if any(name.startswith("method__") for name in parameters):
+            _check_method(named, type(self).__name__)
+            parameters = {**parameters, "method": method_of(named) if isinstance(named, str) else named}
+        instead = self._instead_of({name: value for name, value in parameters.items() if "__" not in name}, named)
         if instead:
             raise ValueError(instead)
         return cast(Self, super().set_params(**parameters))
 
     def _validate_params(self) -> None:
         """Check parameters as scikit-learn does; for values that other libraries have, errors name ours."""
+        _check_method(self.method, type(self).__name__)
         found = of_loss(self.loss) if isinstance(self.loss, str) else None
         if found is not None:
             estimator, loss = found
@@ -163,7 +183,7 @@ class BaseAGBM(KnowsNames, ABC):
 
     def _set_parameters(self, given: Mapping[str, object]) -> None:
         """Set the attributes of all parameters, as __init__ does; `given` are its local variables."""
-        for name in self._get_param_names():
+        for name in given.keys() - {"self", "__class__"}:
             setattr(self, name, given[name])
 
     def _fit(

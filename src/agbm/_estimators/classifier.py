@@ -122,7 +122,8 @@ class AGBMClassifier(ClassifierMixin, CalibratedAGBM):  # type: ignore[misc]
         Whether to stop when the validation loss no longer improves; the model of the best iteration is kept. "auto":
         True if X_val is given, with several members from 75 rows on, and with one member from 10,000 rows on. For a
         ranker, these are 20 and 1,000 queries. From 2,000 rows on, a trial with early stopping finds the number of
-        iterations of one member, which is then fitted to all rows.
+        iterations of one member, which is then fitted to all rows; for spreads, for Cox's loss and with
+        temperature_scaling, whose held-out rows are needed, there is no trial.
     n_members : int or "auto", default="auto"
         The number of members: models of the same kind, fitted to different rows, whose raw scores are averaged. Each
         member holds out its own part of the rows for early stopping, and all stop at the iteration with the lowest mean

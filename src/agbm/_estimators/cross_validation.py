@@ -180,13 +180,12 @@ def _template(estimator: BaseAGBM, scoring: Scoring) -> BaseAGBM:
     """A copy of the estimator with its parameters, without copies of these: a clone of an init model is not fitted."""
     if not isinstance(estimator, BaseAGBM):
         raise TypeError(
-            f"estimator={estimator!r} must be an AGBMClassifier, AGBMRegressor or AGBMSurvival; for pipelines and "
-            "other estimators, use cross_validate of scikit-learn."
+            f"estimator={estimator!r} must be an estimator of agbm, such as AGBMClassifier(); for pipelines and other "
+            "estimators, use cross_validate of scikit-learn."
         )
     if hasattr(estimator, "to_local"):
         raise TypeError(
-            f"{type(estimator).__name__} is for Dask; agbm.cv works on one machine, with AGBMClassifier or "
-            "AGBMRegressor."
+            f"{type(estimator).__name__} is for Dask; agbm.cv works on one machine, with the estimators of agbm itself."
         )
     template = type(estimator)(**estimator.get_params(deep=False))
     template.warm_start = False

@@ -1,7 +1,7 @@
 """What a fit on blocks learns from labels, weights and offsets, step by step.
 
 The rows may be in several processes. Each step is evaluated for the rows of every process, see Labelled; whatever
-depends on all rows is combined, see _core/together.py.
+depends on all rows is combined, see _base/collectives.py.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def begin(
     found = Begun(
         start, l2_of(request, objective), objective.train_weight_sum, objective.validation_weight_sum,
         objective.quantiles, None if weight is None else weight_step(weight), objective.counts_rows,
-        plan.second_order and not objective.loss.constant_hessian,
+        plan.method.second_order and not objective.loss.constant_hessian,
     )  # fmt: skip
     return replace(here, objective=objective), found
 

@@ -159,7 +159,7 @@ def make_plan(
         raise ValueError(f"The run to resume has {len(earlier)} members; n_members={settings.n_members!r} differs.")
     at_once, n_threads = divided_threads(request, loss, n_members)
     return Plan(
-        method, loss, method.second_order, _max_iter(request, stops_early), stops_early,
+        method, loss, _max_iter(request, stops_early), stops_early,
         held_out, is_trial, n_members, at_once, n_threads, earlier, seed,
     )  # fmt: skip
 
@@ -263,7 +263,7 @@ def objective_of(
     joint = labels.joint(with_threads(plan.loss, plan.n_threads))
     return start, LocalObjective(
         joint, rows.y, n_train, cast(Array, scores), None if rows.weights is None else rows.weights[:n_train],
-        plan.second_order, plan.n_threads, rows.validation_weight(n_train),
+        plan.method.second_order, plan.n_threads, rows.validation_weight(n_train),
         sum(row_set.n for row_set in rows.watched),
     )  # fmt: skip
 
@@ -286,7 +286,7 @@ def learner_of(
             f"X has categorical features ({sorted(reader.categories.of)}), which work with trees only; got "
             f"learner={given!r}. Encode them, or use categorical_features=None."
         )
-    if plan.second_order and not plan.loss.constant_hessian and not learner.takes_weights:
+    if plan.method.second_order and not plan.loss.constant_hessian and not learner.takes_weights:
         raise ValueError(
             f"second_order=True needs a learner whose fit accepts sample_weight; got learner={given!r}. "
             "Use second_order=False."

@@ -26,7 +26,6 @@ class Plan(NamedTuple):
 
     method: Method
     loss: Loss
-    second_order: bool
     max_iter: int
     stops_early: bool
     held_out: bool
@@ -88,7 +87,7 @@ class Run(NamedTuple):
         found = {
             "method": plan.method,
             "loss": plan.loss,
-            "second_order": plan.second_order,
+            "second_order": plan.method.second_order,
             "max_iter": plan.max_iter,
             "learning_rate": settings.learning_rate,
             "early_stopping": plan.stops_early,

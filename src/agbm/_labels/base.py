@@ -147,10 +147,6 @@ class Labels(ABC):
         """The loss of all outputs together."""
         return loss if self.one_for_all_outputs else of_each_output(loss)
 
-    def of_no_rows(self) -> Array:
-        """The result of encode_validation for no rows."""
-        return np.empty((0,) if self.one_for_all_outputs else (self.n_outputs, 0))
-
     def check_monotone(self, given: object) -> None:
         """Raise ValueError if predictions cannot be monotone; `given` is the parameter monotonic_cst."""
         return

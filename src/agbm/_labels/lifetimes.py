@@ -102,9 +102,6 @@ class Lifetimes(Labels):
         """Whether each row has an event."""
         return np.asarray(np.isfinite(encoded[1]), dtype=np.intp)
 
-    def of_no_rows(self) -> Array:
-        return np.empty((2, 0))
-
     def loss_of(self, name: str) -> Loss:
         return named_loss("survival", name)  # type: ignore[no-any-return]
 

@@ -207,9 +207,6 @@ class SoftClasses(Classes):
         shares = numbers.T / total
         return np.ascontiguousarray(shares[1:] if self.n_classes == 2 else shares)
 
-    def of_no_rows(self) -> Array:
-        return np.empty((self.n_outputs, 0))
-
     def decode(self, encoded: Array) -> AnyArray:
         return np.ascontiguousarray((encoded if self.n_outputs > 1 else np.concatenate([1.0 - encoded, encoded])).T)
 

@@ -126,9 +126,6 @@ class Relevances(Labels):
             )
         return parts
 
-    def of_no_rows(self) -> Array:
-        return np.empty((self.n_parts, 0))
-
     def decode(self, encoded: Array) -> AnyArray:
         return np.ascontiguousarray(encoded.T)
 

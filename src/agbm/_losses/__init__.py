@@ -1,4 +1,4 @@
-"""Losses: the functions that boosting minimizes.
+"""Losses: the functions that boosting minimises.
 
 A loss is a function of the label y and the raw score f of each row. All methods work on whole vectors. Any object with
 the methods of `Loss` can be used. Native kernels compute the values and derivatives of the built-in losses. It imports

@@ -1,4 +1,4 @@
-"""Constants that minimize a loss, with and without offsets: quantiles, zeros of slopes, minima of convex functions.
+"""Constants that minimise a loss, with and without offsets: quantiles, zeros of slopes, minima of convex functions.
 
 All sums over rows are exact, so that no result depends on the order of the rows.
 """

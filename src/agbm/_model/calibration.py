@@ -55,7 +55,7 @@ def measure_of(labels: Labels, loss: Loss) -> Nonconformity:
     if isinstance(labels, Lifetimes):
         raise ValueError("Intervals of censored times are not supported; use predict_time with two quantiles.")
     if isinstance(labels, Relevances):
-        raise ValueError("calibrate needs labels that a model predicts; the scores of a ranker only order documents.")
+        raise ValueError("Intervals of a ranker are not supported: its scores only order documents.")
     if isinstance(labels, LabelSets):
         raise ValueError("predict_set needs one class per row; the model has several labels per row (multi-label).")
     if isinstance(labels, SoftClasses):

@@ -19,7 +19,7 @@ from .._base.sums import Array
 from .._base.types import AnyArray
 from .._core.ensemble import Ensemble
 from .._core.learners import Model, WeightedSum
-from .._core.methods import AGBM, GBM, VAGBM, Fading, Method
+from .._core.methods import KINDS, Method
 from .._core.training import Record
 from .._data.digest import RowDigest, Shape
 from .._data.reader import TableReader
@@ -52,7 +52,7 @@ MAX_SCORES = 1_000
 ORIGIN = "origin"
 """What a model was trained with: the version of the library, and digests of rows."""
 LARGEST_COUNT = 1 << 48
-_METHODS: dict[str, type[Method]] = {kind.__name__: kind for kind in (Fading, GBM, VAGBM, AGBM)}
+_METHODS: dict[str, type[Method]] = {kind.__name__: kind for kind in KINDS}
 
 
 class Saved(NamedTuple):

@@ -101,7 +101,7 @@ class TestPredict:
     def test_regressors_have_no_probabilities(self, here, capsys):
         run("train", "mixed.csv", "--target", "price", "--out", "m.agbm", *FEW)
         capsys.readouterr()
-        assert "--proba: the model is a regressor" in fails(
+        assert "--proba: the model is no classifier" in fails(
             capsys, "predict", "m.agbm", "mixed.csv", "--proba", "--out", "p.csv"
         )
 

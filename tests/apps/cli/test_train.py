@@ -252,7 +252,7 @@ class TestTrain:
             ),
             (
                 ["mixed.csv", "--target", "sold", "--set", "momentum=1"],
-                r"use method__momentum, a parameter of VAGBM and AGBM",
+                r"use method__momentum with method=vagbm or method=agbm or method=agbmr",
             ),
             (["mixed.csv", "--target", "sold", "--set", "max_iter=-3"], r"'max_iter' parameter"),
             (["mixed.csv", "--target", "sold", "--set", "max_iter"], r"expected NAME=VALUE"),

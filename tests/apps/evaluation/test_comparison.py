@@ -23,6 +23,7 @@ from agbm._apps.evaluation.contenders import METHODS, PACKAGES, installed_peers
 from agbm._apps.evaluation.metrics import Split
 from agbm._apps.evaluation.peers import FITS, matrices
 from agbm._apps.evaluation.tasks import Classification, Regression, Survival
+from agbm._core.methods import METHODS as OBJECTS
 from agbm.losses import Cox
 from agbm.methods import GBM
 from toys import three_parts
@@ -99,6 +100,7 @@ def check_curves(data, classifies, tried):
 @pytest.mark.parametrize("data", ["two_classes", "three_classes", "values"])
 def test_curves_are_of_one_quantity_and_lead_to_the_model(data, request):
     classifies, data = data != "values", request.getfixturevalue(data)
+    assert list(METHODS) == list(OBJECTS)
     tried = run(data, classifies, *METHODS, *TESTED)
     assert [one.name for one in tried] == [*METHODS, *TESTED]
     check_curves(data, classifies, tried)

@@ -22,10 +22,10 @@ def recipe_of(rows: BlockRows) -> Recipe:
             f"loss={loss!r} compares every row with others, which other workers have; on a "
             "cluster, use loss='aft:normal' or 'piecewise_exponential', or fit AGBMSurvival on one machine."
         )
-    if rows.plan.second_order:
+    if rows.plan.method.second_order:
         _check_row_wise(loss)
     constants = start if isinstance(start, np.ndarray) else None
-    return Recipe(rows.reader.bins, rows.labels.joint(loss), constants, rows.plan.second_order)
+    return Recipe(rows.reader.bins, rows.labels.joint(loss), constants, rows.plan.method.second_order)
 
 
 def bound(rows: BlockRows, learner: TreeLearner, shards: Shards) -> tuple[ClusterObjective, ClusterFitter]:

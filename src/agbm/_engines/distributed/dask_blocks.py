@@ -1,4 +1,4 @@
-"""Partitions of Dask collections as blocks of rows, read by the workers; see blocks.py."""
+"""Partitions of Dask collections as blocks of rows, read by the workers; see `_data.blocks`."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def run(arguments: argparse.Namespace) -> None:
     check_files(reads={"MODEL": arguments.model, "DATA": arguments.data}, writes={"--out": out})
     model = load(arguments.model)
     if arguments.proba and not isinstance(model, AGBMClassifier):
-        raise ValueError("--proba: the model is a regressor, which predicts no probabilities; omit this option.")
+        raise ValueError("--proba: the model is no classifier and predicts no probabilities; omit this option.")
     if arguments.interval is not None:
         check_calibrated(model.model_, arguments.interval, f"--interval {arguments.interval}")
     if arguments.quantiles is not None:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...._base.sums import Array
-from ...._core.methods import METHODS, owners_of
+from ...._core.methods import METHODS
 from ...._data.batches import Batches
 from ...._data.derivation import DateColumn, Derivation, look
 from ...._data.hold_out import seed_of
@@ -422,19 +422,23 @@ def _parse(given: Sequence[str], known: dict[str, Any]) -> dict[str, Any]:
         except ValueError:
             parsed[name] = {"None": None, "True": True, "False": False}.get(text, text)
     method = parsed.get("method", "fading")
-    of_method = METHODS[method].get_params(deep=False) if method in METHODS else {}
+    of_method = set(METHODS[method].get_params(deep=False)) - {"learner"} if method in METHODS else set()
     for name in parsed:
-        _check_known(name, parsed[name], [*known, *(f"method__{parameter}" for parameter in of_method)])
+        _check_known(name, parsed[name], [*known, *(f"method__{parameter}" for parameter in of_method)], method)
     return parsed
 
 
-def _check_known(name: str, value: object, known: list[str]) -> None:
+def _check_known(name: str, value: object, known: list[str], method: object) -> None:
     if name in known:
         return
     hint = of_estimator(name, value, known) or f"the parameters are {', '.join(sorted(known))}."
-    owners = [kind.__name__ for kind in owners_of(name)]
-    if owners:
-        hint = f"use method__{name}, a parameter of {' and '.join(owners)}."
+    of_methods = name.removeprefix("method__")
+    having = [other for other, of_name in METHODS.items() if of_methods in of_name.get_params(deep=False)]
+    if of_methods == "learner":
+        hint = "commands train trees only."
+    elif having:
+        with_method = "" if method in having else f" with method={' or method='.join(having)}"
+        hint = f"use method__{of_methods}{with_method}."
     raise ValueError(f"--set {name}: no parameter {name!r}; {hint}")
 
 
