@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, cast
 
@@ -11,42 +11,21 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import is_classifier
 
 from .._base import threads
-from .._base.sums import Array
 from .._base.types import Table, Values
-from .._core.boosting import Step
-from .._core.learners import V
-from .._core.objective import LocalObjective
-from .._core.training import (
-    EarlyStopping,
-    History,
-    MemberRun,
-    Record,
-    Watcher,
-    by_loss,
-    by_score,
-    mean_of,
-    no_scores,
-    warn_diverged,
-    watch,
-)
 from .._data.batches import blocks_of
 from .._data.hold_out import stratified_folds
 from .._data.rows import Given
 from .._fit.checks import check_combinations
 from .._fit.planning import Request, checkpoints_of
-from .._fit.progress import progress
-from .._fit.run import Run
-from .._fit.scoring import Scorer, Scores, scorers_of
-from .._fit.train import Trained, fitted_model, member_run
+from .._fit.prepare_folds import Folds, Split, prepared_folds
+from .._fit.train_folds import Columns, out_of_fold, train_folds
 from .._labels.base import Classes, Labels, Numbers
 from .._labels.lifetimes import Lifetimes, as_matrix, is_survival
 from .._labels.relevances import Relevances, ranks, whole_queries
+from .._model.fitted import FittedModel
 from .._model.settings import Scoring, Settings
 from .base import BaseAGBM
-from .folds import Folds, Split, prepared_folds
 from .parameters import Targets
-
-Columns = dict[str, NDArray[Any]]
 
 
 class Splitter(Protocol):
@@ -173,7 +152,7 @@ def cv(
     if is_survival(template):
         kind, y = Lifetimes, as_matrix(y)
     folds = prepared_folds(Request(settings, kind), Given(X, y, sample_weight), split)
-    return _cross_validated(settings, folds)
+    return _cross_validated(template, settings, folds)
 
 
 def _template(estimator: BaseAGBM, scoring: Scoring) -> BaseAGBM:
@@ -211,158 +190,29 @@ def _check_table(X: Table, y: Targets, sample_weight: Values | None) -> None:
         )
 
 
-class _Fold:
-    """The training of one fold: its members, and one record per iteration."""
-
-    def __init__(self, run: Run, settings: Settings, scorers: Mapping[str, Scorer]) -> None:
-        self.run = run
-        self.records: list[Record] = []
-        self._scores = Scores(settings, scorers, run) if scorers else no_scores
-        members = [member_run(run.plan, member, settings) for member in run.members]
-        self._steps: list[list[Record]] = [[_at_start(member)] for member in members]
-        self.members = [
-            member._replace(steps=_noted(member.steps, log))
-            for member, log in zip(members, self._steps, strict=True)
-        ]  # fmt: skip
-
-    def note(self, functions: Sequence[Any]) -> Record:
-        """Append the record of the next iteration; `functions` are those of the members."""
-        iteration = len(self.records)
-        records = [log[iteration] for log in self._steps]  # a member may be one step ahead
-        means = {
-            name: mean_of([getattr(record, name) for record in records])
-            for name in ("train_loss", "cosine_residual", "cosine_corrected")
-        }
-        self.records.append(
-            records[0]._replace(
-                iteration=iteration,
-                trees=sum(member.ensemble.n_learners for member in self.members),
-                validation_loss=records[0].validation_loss if len(records) == 1 else self._validation_loss(functions),
-                restart=any(record.restart for record in records),
-                scores=self._scores(functions),
-                **means,
-            )
-        )
-        return self.records[-1]
-
-    def _validation_loss(self, functions: Sequence[Array]) -> float:
-        """The loss of the mean of the members, which is the model."""
-        objective = cast(LocalObjective, self.members[0].objective)
-        rows = objective.validation_rows
-        f = np.mean([f[..., rows] for f in functions], axis=0)
-        return objective.mean_loss(objective.y[..., rows], f, objective.validation_weight)
-
-    def history(self, seconds: NDArray[Any]) -> Columns:
-        """The history of the fold."""
-        own = History()
-        own.records = self.records
-        return {**own.columns(), "seconds": seconds}
-
-    def estimator(self, settings: Settings, best: int, history: Columns) -> Any:
-        """The fitted estimator of the best iteration."""
-        fitted: Any = type(settings.scored)(**settings.scored.get_params(deep=False))
-        ensembles = [member.ensemble for member in self.members]
-        for ensemble in ensembles:
-            ensemble.truncate(best)
-        trained = Trained(ensembles, history, self.run.resolved(settings))
-        fitted.model_, fitted.notes_ = fitted_model(self.run, settings, trained), {}
-        return fitted
-
-
-def _at_start(member: MemberRun) -> Record:
-    objective = member.objective
-    return Record(0, 0, objective.train_loss(objective.start), objective.validation_loss(objective.start))
-
-
-def _noted(steps: Iterator[Step[V]], log: list[Record]) -> Iterator[Step[V]]:
-    """The steps; their losses are appended to the log, without the vectors."""
-    for step in steps:
-        log.append(
-            Record(
-                0, 0, step.train_loss, step.validation_loss, step.theta, step.gamma, step.cosine_residual,
-                step.cosine_corrected, step.restart,
-            )
-        )  # fmt: skip
-        yield step
-
-
-def _cross_validated(settings: Settings, given: Folds) -> CrossValidation:
-    """Train all folds together."""
-    scorers = scorers_of(settings)
-    folds = [_Fold(run, settings, scorers) for run in given.runs]
-    history, best = _trained(settings, folds, scorers)
-    seconds = history.columns()["seconds"]
-    histories = [fold.history(seconds) for fold in folds]
-    names = ["train_loss", "validation_loss", *folds[0].records[0].scores]
-    by_fold = {name: np.array([of[name] for of in histories]) for name in names}
-    estimators = [fold.estimator(settings, best, of) for fold, of in zip(folds, histories, strict=True)]
+def _cross_validated(template: BaseAGBM, settings: Settings, given: Folds) -> CrossValidation:
+    trained = train_folds(settings, given)
+    by_fold = {name: np.array([of[name] for of in trained.histories]) for name in trained.measured}
+    history = trained.histories[0]
     return CrossValidation(
         history={
-            "iteration": histories[0]["iteration"],
-            "trees": np.mean([of["trees"] for of in histories], axis=0),
-            "seconds": seconds,
+            "iteration": history["iteration"],
+            "trees": np.mean([of["trees"] for of in trained.histories], axis=0),
+            "seconds": history["seconds"],
             **{f"{name}_{of}": getattr(np, of)(values, axis=0) for name, values in by_fold.items() for of in _MOMENTS},
         },
-        best_iteration=best,
-        scores={name: values[:, best] for name, values in by_fold.items()},
-        predictions=_out_of_fold(given, estimators),
-        estimators=estimators,
+        best_iteration=trained.best_iteration,
+        scores={name: values[:, trained.best_iteration] for name, values in by_fold.items()},
+        predictions=out_of_fold(given, trained.models, is_classifier(template), threads.resolve(template.n_jobs)),
+        estimators=[_fitted(template, model) for model in trained.models],
         splits=given.splits,
     )
 
 
+def _fitted(template: BaseAGBM, model: FittedModel) -> BaseAGBM:
+    fitted = type(template)(**template.get_params(deep=False))
+    fitted.model_, fitted.notes_ = model, {}
+    return fitted
+
+
 _MOMENTS = ("mean", "std")
-
-
-def _trained(settings: Settings, folds: Sequence[_Fold], scorers: Mapping[str, Scorer]) -> tuple[History, int]:
-    """The history of the means over the folds, and the best iteration."""
-    plan = folds[0].run.plan
-    members = [member for fold in folds for member in fold.members]
-
-    def scores(functions: Sequence[Any]) -> dict[str, float]:
-        rest = iter(functions)
-        records = [fold.note([next(rest) for _ in fold.members]) for fold in folds]
-        return {name: sum(of.scores[name] for of in records) / len(records) for name in records[0].scores}
-
-    def of_models(record: Record) -> Record:
-        """The record with the validation loss of the models of the folds instead of that of their members."""
-        losses = [fold.records[record.iteration].validation_loss for fold in folds]
-        return record._replace(validation_loss=sum(losses) / len(losses))
-
-    stopping = f"validation_{next(iter(scorers))}" if scorers else None
-    criterion = by_loss(True) if stopping is None else by_score(stopping)
-    watchers: list[Watcher] = list(settings.callbacks or ())
-    with progress(settings.method_name, plan.max_iter, settings.verbose, loss=plan.loss, score=stopping) as bar:
-        if bar is not None:
-            watchers.append(bar)
-        if plan.stops_early:
-            watchers.append(EarlyStopping(settings.n_iter_no_change, criterion))
-        told = [_told(watcher, of_models) for watcher in watchers]
-        history, diverged = watch(members, told, plan.members_at_once, plan.method.dropout == 0.0, scores)
-    history.records = [of_models(record) for record in history.records]
-    best = history.best_iteration(criterion)
-    if diverged:
-        warn_diverged(history, best, stacklevel=5)
-    return history, best
-
-
-def _told(watcher: Watcher, change: Callable[[Record], Record]) -> Watcher:
-    """A watcher that receives changed records."""
-    return lambda record: watcher(change(record))
-
-
-def _out_of_fold(given: Folds, estimators: Sequence[Any]) -> NDArray[Any]:
-    """The mean prediction for each row, by the models of the folds that test it."""
-    total: Any = None
-    n_tests = np.zeros(given.X.shape[0])
-    for (_, test), estimator in zip(given.splits, estimators, strict=True):
-        model, n_threads = estimator.model_, threads.resolve(estimator.n_jobs)
-        start = model.start[:, np.newaxis] if given.start is None else given.start[:, test]
-        raw = start + model.folded.predict(given.X[test], n_threads)[0]
-        finish = model.labels.probabilities if is_classifier(estimator) else model.labels.predictions
-        predicted = finish(model.loss, raw)
-        total = np.zeros((len(n_tests), *predicted.shape[1:])) if total is None else total
-        np.add.at(total, test, predicted)
-        np.add.at(n_tests, test, 1.0)
-    with np.errstate(invalid="ignore"):  # rows without a test
-        return np.asarray(total / n_tests.reshape(-1, *[1] * (total.ndim - 1)))

@@ -15,7 +15,9 @@ from .._core.objective import start_residual
 from .._data.blocks import dense, naming
 from .._data.reader import TableReader
 from .._data.rows import VALIDATION, Given, Rows, RowSet, plain
-from .._fit.planning import (
+from .._labels.base import Classes, Labels, StartScores
+from .._tree import SharedBins, TreeLearner
+from .planning import (
     Request,
     Units,
     divided_threads,
@@ -25,10 +27,8 @@ from .._fit.planning import (
     objective_of,
     weigh_rows,
 )
-from .._fit.prepare_table import check_table
-from .._fit.run import Member, Run, make_members
-from .._labels.base import Classes, Labels, StartScores
-from .._tree import SharedBins, TreeLearner
+from .prepare_table import check_table
+from .run import Member, Run, make_members
 
 Split = tuple["NDArray[np.intp]", "NDArray[np.intp]"]
 """The training rows and the test rows of a fold."""
