@@ -1,5 +1,6 @@
 """The documentation site: `make docs` builds it with Sphinx. Its pages are the Markdown files of this folder."""
 
+import inspect
 import re
 import sys
 from importlib.metadata import version as version_of
@@ -66,6 +67,17 @@ def escape(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: lis
             lines[i] = special.sub(lambda found: f"``{found[1]}``" if found[1] else "\\" + found[0], line)
 
 
+def show_parameters(
+    app: Sphinx, what: str, name: str, obj: Any, options: Any, signature: str | None, result: str | None
+) -> tuple[str | None, str | None] | None:
+    """The parameters of an estimator are those of __init__; Sphinx would show those of __new__."""
+    if what != "class" or signature is None or "**" not in signature:
+        return None
+    parameters = [of.replace(annotation=of.empty) for of in inspect.signature(obj).parameters.values()]
+    return str(inspect.Signature(parameters)), result
+
+
 def setup(app: Sphinx) -> None:
     """After napoleon, which has turned sections into lists."""
+    app.connect("autodoc-process-signature", show_parameters)
     app.connect("autodoc-process-docstring", escape, priority=900)

@@ -88,11 +88,13 @@ class KnowsNames(RemembersNames):
     loss: str | Loss
     verbose: int
 
-    def __new__(cls, *args: object, **parameters: object) -> Self:
-        instead = cls._instead_of(parameters, parameters.get("method"))
-        if instead:
-            raise TypeError(instead)
-        return cast(Self, super().__new__(cls))
+    if not TYPE_CHECKING:  # type checkers and editors know the parameters from __init__
+
+        def __new__(cls, *args: object, **parameters: object) -> Self:
+            instead = cls._instead_of(parameters, parameters.get("method"))
+            if instead:
+                raise TypeError(instead)
+            return super().__new__(cls)
 
     @classmethod
     def _instead_of(cls, parameters: Mapping[str, Any], method: object) -> str:
