@@ -136,7 +136,7 @@ class TestSettings:
             (AGBM(momentum=Fading(dropout=0.2)), "dropout=0.2\\) has no effect"),
             (VAGBM(momentum=Fading(fade=5.0)), "'fade' parameter of Fading"),
             (VAGBM(momentum=Fading(look_ahead=1.0)), "look_ahead=1.0\\) has no effect"),
-            (AGBM(restart=True), "restart=True must be 'loss_rise'"),
+            (AGBM(restart=True), "restart=True must be one of 'loss_rise'"),
             (GBM(line_search="sometimes"), "'line_search' parameter of GBM"),
         ],
         ids=repr,

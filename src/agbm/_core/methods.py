@@ -378,7 +378,8 @@ class AGBM(Method):
         """Raise ValueError for restarts that cannot be combined with other settings, or with resuming."""
         super().check(resumes=resumes)
         if isinstance(self.restart, bool):
-            raise ValueError(f"restart={self.restart!r} must be 'loss_rise', 'gradient', a number or None.")
+            names = ", ".join(map(repr, _RULES))
+            raise ValueError(f"restart={self.restart!r} must be one of {names}, a number or None.")
         _check_momentum(self.momentum)
         fixed = self.restart is not None and not isinstance(self.restart, str)
         if fixed and isinstance(self.momentum, Fading):
