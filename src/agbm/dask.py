@@ -79,8 +79,8 @@ class _OnDask(BaseAGBM):
             saving = [] if checkpoint is None else [Checkpoint(checkpoint)]
             with talking_to_workers(client), logged_iterations(client) as log:
                 self.callbacks = [*(callbacks or ()), *saving, log]
-                validation = _given(X_val, y_val, sample_weight_val, offset_val)
-                return self._fit(_given(X, y, sample_weight, offset), validation, watch, rows)
+                validation = Given(X_val, y_val, sample_weight_val, offset_val)
+                return self._fit(Given(X, y, sample_weight, offset), validation, watch, rows)
         finally:
             rows.close()
             self.callbacks = callbacks
@@ -110,8 +110,8 @@ class _OnDask(BaseAGBM):
         rows = DaskSource(client)
         try:
             with talking_to_workers(client):
-                given = _given(X, y, sample_weight, offset)
-                validation = _given(X_val, y_val, sample_weight_val, offset_val)
+                given = Given(X, y, sample_weight, offset)
+                validation = Given(X_val, y_val, sample_weight_val, offset_val)
                 return self._update(given, validation, Wanted(mode, max_iter, old_weight), rows)
         finally:
             rows.close()
@@ -171,11 +171,6 @@ class _CalibratedOnDask(_OnDask, CalibratedAGBM):
         """Calibrate intervals or sets of classes by rows in memory; see AGBMClassifier.calibrate."""
         _check_in_memory("calibrate", "pass a sample of the rows, such as X.compute()", X, y)
         return super().calibrate(X, y, sample_weight, group=group, offset=offset)
-
-
-def _given(X: Any, y: Any, weight: Any, offset: Any) -> Given:
-    """Collections in the place of the rows that they have."""
-    return Given(X, y, weight, offset)
 
 
 def _is_lazy(X: object) -> bool:

@@ -71,11 +71,6 @@ def _variance(level: float) -> float:
     return 4.0 * level * (1.0 - level)
 
 
-def _scores_of_a_label(loss: object) -> bool:
-    """Whether the loss has several scores for each label: quantiles, or the parameters of a distribution."""
-    return traits_of(loss).several
-
-
 def n_members(given: int | str, method: Method) -> int:
     """The number of members; "auto" is 1 for learners other than trees, since columns are not sampled for them."""
     if not isinstance(given, str):
@@ -128,7 +123,7 @@ def vector_leaves(given: str, loss: Loss, constraints_differ: bool) -> bool:
     Separate trees are needed if the monotonic constraints of the outputs differ.
     """
     if given == "auto":
-        return _scores_of_a_label(loss) and not constraints_differ
+        return traits_of(loss).several and not constraints_differ
     return given == "multi_output_tree"
 
 
@@ -164,13 +159,13 @@ def l2_regularization(given: float | str, objective: LocalObjective) -> float | 
     The scores of a label differ in their units, and so do their hessians: a given number is then a number of rows.
     """
     number = None if isinstance(given, str) else given
-    has_units = bool(objective.quantiles) or _scores_of_a_label(objective.loss)
+    has_units = bool(objective.quantiles) or traits_of(objective.loss).several
     if number is not None and not has_units:
         return number
     hessian = objective.hessian(objective.start)
     if hessian is None:
         return L2_OF_COUNTS if number is None else number
-    if _scores_of_a_label(objective.loss):
+    if traits_of(objective.loss).several:
         means = [exact_mean(of_score, objective.train_weight, objective.n_threads) for of_score in hessian]
         rows = _rows_of_scores(objective.loss) if number is None else [number] * len(means)
         return [n * mean for n, mean in zip(rows, means, strict=True)]
