@@ -97,7 +97,7 @@ figures: $(TEST_SET_UP) ## write the first table and figure of the README and th
 	$(BIN)/python -m benchmarks.quality.figure
 	$(BIN)/python tests/helpers/draw_gallery.py
 
-paper: $(SET_UP) ## rerun the experiments of the paper, write out/paper/index.html
+paper: $(SET_UP) ## rerun the experiments of the paper, write out/paper/index.html (about ten minutes with two cores)
 	$(BIN)/agbm paper all --out out/paper
 
 bench: $(BENCH_SET_UP) out/bench/kernels ## compare speed with other libraries, write docs/benchmarks.md (DATA=folder: more data sets)

@@ -14,7 +14,6 @@ import pytest
 import agbm
 from agbm import AGBMClassifier, AGBMRanker, AGBMRegressor, AGBMSurvival, losses, methods
 from agbm._apps import cli
-from agbm._apps.paper import protocol
 from agbm._apps.report import what_if
 from agbm._base.weights import MOST_REPEATS_IN_ALL
 from agbm._core.schedules import SMALLEST_MOMENTUM
@@ -277,7 +276,6 @@ N_MEMBERS = NUMBERS[RULES.members]
 ONCE = f"from {RULES.rows_of_members} rows on (with one member from {RULES.rows_of_one:,} rows on)"
 DEFAULT = methods.Fading()
 REGRESSOR = AGBMRegressor()
-SHARES = f"{100 - 100 * protocol.TEST_SHARE:.0f}/{100 * protocol.TEST_SHARE:.0f}"
 TEST_SHARE = f"{cli.make_parser().parse_args(['train', 'a.csv', '--target', 'y', '--out', 'a.agbm']).test_fraction:.0%}"
 TEST_SHARE = TEST_SHARE.replace("%", " %")
 
@@ -314,12 +312,6 @@ STATED = {
     "docs/algorithms.md": [
         f"`AGBM(momentum={methods.AGBM().momentum}, correction={methods.AGBM().correction})`",
         f"`VAGBM(momentum=...)`, by default {methods.VAGBM().momentum:.0f}",
-    ],
-    "docs/paper.md": [
-        f"{NUMBERS[protocol.N_SPLITS]} random {SHARES} splits",
-        f"`RandomizedSearchCV` with {NUMBERS[protocol.FOLDS]} folds",
-        f"early stopping after {protocol.EARLY_STOPPING_ROUNDS} rounds",
-        f"The default has {N_MEMBERS} members, so its cells have {N_MEMBERS} times as many trees",
     ],
     "docs/reproducibility.md": [f"above {MAX_SAMPLE:,} rows", f"`random_state` is {REGRESSOR.random_state} by default"],
     "docs/design.md": [f"at most {MAX_SAMPLE:,} rows", f"values below 1e{math.log10(SMALLEST_MOMENTUM):.0f} count"],

@@ -72,6 +72,12 @@ _SOURCES = {
 NAMES = tuple(_SOURCES)
 
 
+def shape_of(name: str) -> tuple[int, int, bool]:
+    """Number of rows, number of features, and whether the labels are classes."""
+    source = _SOURCES[name]
+    return source.n_rows, source.n_features, source.group == "binary"
+
+
 def load(name: str, folder: str | os.PathLike[str] | None = None) -> DataSet:
     """Load a data set by name, one of `NAMES`, from a folder or the cache (see the module)."""
     if name not in _SOURCES:

@@ -57,3 +57,9 @@ def _read() -> dict[tuple[str, int, str], Losses]:
 PRINTED = _read()
 SETS = ("diabetes", "german", "housing", "w1a", "a1a", "sonar")
 """The data sets in the order of the table."""
+
+PRINTED_SHAPES = {
+    "a1a": (1605, 123), "w1a": (2477, 300), "diabetes": (768, 8), "german": (1000, 24), "housing": (506, 13),
+    "sonar": (208, 60),
+}  # fmt: skip
+"""Numbers of rows and features (`tab:stats`)."""

@@ -1,24 +1,49 @@
-"""The files of an output folder: one JSON and one CSV file per part, and a page with all available parts."""
+"""The files of an output folder: the results of each part as JSON, tables of numbers as CSV, figures and the page."""
 
 from __future__ import annotations
 
 import csv
 import json
-import math
 import platform
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from . import page, sections
-from .curves import Curve
-from .proof import Track
-from .protocol import Conventions, Outcome
-from .table import Table, Unit, rows
+from .experiments import angles, curves, proof, restarts, rivals, table
+from .experiments.angles import Angles
+from .experiments.curves import Curve
+from .experiments.proof import Track
+from .experiments.protocol import Conventions
+from .experiments.table import Table
 
-TITLE = "Accelerating Gradient Boosting Machines: the experiments rerun"
+TABLES = ("table", "table_released", "table_unstopped")
+"""The table with the protocol of the text, with the conventions of the released scripts, and without early stopping."""
+PARTS = (*TABLES, "curves", "theory", "restarts", "angles", "rivals")
+
+
+@dataclass
+class Results:
+    """What is known of each part; a part that was not run is empty."""
+
+    table: Table | None = None
+    table_released: Table | None = None
+    table_unstopped: Table | None = None
+    curves: Sequence[Curve] = ()
+    theory: Sequence[Track] = ()
+    restarts: Sequence[restarts.Run] = ()
+    angles: Sequence[Angles] = ()
+    rivals: Sequence[rivals.Run] = ()
+    made: dict[str, dict[str, str]] = field(default_factory=dict)
+    """By part: the command, the seed and the versions."""
+
+
+def part_of(conventions: Conventions) -> str:
+    """The part that a table with these conventions is."""
+    if conventions.validation == "none":
+        return "table_unstopped"
+    return "table" if conventions.keep == "best" and conventions.validation == "held-out" else "table_released"
 
 
 def made_by(command: str, seed: int) -> dict[str, str]:
@@ -27,78 +52,75 @@ def made_by(command: str, seed: int) -> dict[str, str]:
     return {"command": command, "seed": str(seed), "Python": platform.python_version(), **packages}
 
 
-def save_table(table: Table, made: Mapping[str, str], folder: Path) -> None:
-    """Write table.json and table.csv."""
-    outcomes = [{**unit._asdict(), "outcomes": [asdict(o) for o in found]} for unit, found in table.outcomes.items()]
-    _save_json(folder / "table.json", {"made": made, "conventions": asdict(table.conventions), "outcomes": outcomes})
-    _save_csv(folder / "table.csv", rows(table))
+def save(part: str, found: Any, made: Mapping[str, str], folder: Path) -> None:
+    """Write the results of a part."""
+    folder.mkdir(parents=True, exist_ok=True)
+    content: Mapping[str, Any] = _writers[part](found)
+    lines = [f'"{key}": {_lines(value)}' for key, value in {"made": made, **content}.items()]
+    (folder / f"{part}.json").write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+    if part in TABLES:
+        _save_csv(folder / f"{part}.csv", table.rows(found))
+    if part == "curves":
+        _save_csv(folder / "curves.csv", [point for curve in found for point in curves.points(curve)])
 
 
-def save_curves(curves: Sequence[Curve], made: Mapping[str, str], folder: Path) -> None:
-    """Write figures.json and figures.csv."""
-    _save_json(folder / "figures.json", {"made": made, "curves": [asdict(curve) for curve in curves]})
-    points = [
-        {"figure": c.figure, "step": c.step, "line": c.title, "trees": trees, "train": train, "test": test}
-        for c in curves
-        for trees, train, test in zip(c.trees, c.train, c.test, strict=True)
-    ]
-    _save_csv(folder / "figures.csv", points)
-
-
-def save_tracks(tracks: Sequence[Track], spans: Mapping[str, bool], made: Mapping[str, str], folder: Path) -> None:
-    """Write theory.json and theory.csv."""
-    _save_json(folder / "theory.json", {"made": made, "spans": spans, "tracks": [asdict(track) for track in tracks]})
-    points = [
-        {"problem": t.problem, "gamma": t.gamma, "iteration": m + 1, **{name: t.columns[name][m] for name in t.columns}}
-        for t in tracks
-        for m in range(len(t.columns["gap"]))
-    ]
-    _save_csv(folder / "theory.csv", points)
-
-
-def write_page(folder: Path) -> list[Path]:
-    """Write the page with all parts that the folder contains."""
-    parts: list[page.Section] = []
-    made: dict[str, str] = {}
-    readers: dict[str, Callable[[Any], list[page.Section]]] = {
-        "table": _table_sections,
-        "figures": lambda found: sections.of_curves([Curve(**curve) for curve in found["curves"]]),
-        "theory": lambda found: [sections.of_tracks([_track(track) for track in found["tracks"]], found["spans"])],
-    }
-    for name, read in readers.items():
-        path = folder / f"{name}.json"
+def load(folder: Path) -> Results:
+    """Read all parts that a folder has."""
+    results = Results()
+    for part in PARTS:
+        path = folder / f"{part}.json"
         if path.is_file():
-            found = json.loads(path.read_text(encoding="utf-8"))
-            parts += read(found)
-            made |= {f"{name}: {key}": value for key, value in found["made"].items()}
-    return page.write([*parts, sections.of_making(made)], TITLE, folder)
+            content = json.loads(path.read_text(encoding="utf-8"))
+            results.made[part] = content.pop("made")
+            setattr(results, part, _readers[part](content))
+    return results
 
 
-def _table_sections(found: Mapping[str, Any]) -> list[page.Section]:
+def _lines(value: Any) -> str:
+    """JSON with one entry of a list per line, so that a changed result is a changed line."""
+    dumped = (
+        [json.dumps(entry, ensure_ascii=False, allow_nan=False) for entry in value] if isinstance(value, list) else []
+    )
+    return "[\n" + ",\n".join(dumped) + "\n]" if dumped else json.dumps(value, ensure_ascii=False, allow_nan=False)
+
+
+def _of_table(found: Table) -> dict[str, Any]:
+    runs = [{**run._asdict(), "outcomes": list(map(asdict, outcomes))} for run, outcomes in found.outcomes.items()]
+    return {"conventions": asdict(found.conventions), "runs": runs}
+
+
+def _table(content: Mapping[str, Any]) -> Table:
     outcomes = {
-        Unit(entry["data"], entry["split"], entry["method"]): [Outcome(**outcome) for outcome in entry["outcomes"]]
-        for entry in found["outcomes"]
+        table.Run(run["data"], run["split"], run["method"]): table.from_stored(run["outcomes"])
+        for run in content["runs"]
     }
-    return [sections.of_table(Table(Conventions(**found["conventions"]), outcomes))]
+    return Table(Conventions(**content["conventions"]), outcomes)
 
 
-def _save_json(path: Path, content: object) -> None:
-    text = json.dumps(_finite(content), indent=1, ensure_ascii=False, allow_nan=False)
-    path.write_text(text + "\n", encoding="utf-8")
+def _entries(to_stored: Callable[[Any], dict[str, Any]]) -> Callable[[Sequence[Any]], dict[str, Any]]:
+    return lambda found: {"entries": [to_stored(one) for one in found]}
 
 
-def _finite(content: object) -> object:
-    """Replace infinite numbers and NaN, which JSON does not have, by None."""
-    if isinstance(content, Mapping):
-        return {key: _finite(value) for key, value in content.items()}
-    if isinstance(content, (list, tuple)):
-        return [_finite(value) for value in content]
-    return None if isinstance(content, float) and not math.isfinite(content) else content
+def _each(from_stored: Callable[[Any], Any]) -> Callable[[Mapping[str, Any]], list[Any]]:
+    return lambda content: [from_stored(entry) for entry in content["entries"]]
 
 
-def _track(found: Mapping[str, Any]) -> Track:
-    columns = {name: [math.nan if x is None else x for x in column] for name, column in found["columns"].items()}
-    return Track(**{**found, "columns": columns})
+_writers: dict[str, Callable[[Any], Mapping[str, Any]]] = {
+    **dict.fromkeys(TABLES, _of_table),
+    "curves": _entries(curves.to_stored),
+    "theory": _entries(proof.to_stored),
+    "restarts": _entries(restarts.to_stored),
+    "angles": _entries(angles.to_stored),
+    "rivals": lambda found: rivals.to_json(found),
+}
+_readers: dict[str, Callable[[Mapping[str, Any]], Any]] = {
+    **dict.fromkeys(TABLES, _table),
+    "curves": _each(curves.from_stored),
+    "theory": _each(proof.from_stored),
+    "restarts": _each(restarts.from_stored),
+    "angles": _each(angles.from_stored),
+    "rivals": lambda content: rivals.from_json(content),
+}
 
 
 def _save_csv(path: Path, records: Sequence[Mapping[str, Any]]) -> None:

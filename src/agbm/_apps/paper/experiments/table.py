@@ -1,35 +1,29 @@
 """The paper's table of losses after tuning, compared with the printed one.
 
-The work is divided into units: one method on one split of one data set. The result of each unit is stored in its own
-file, so an interrupted run can be resumed, and units can be computed in any order by any number of processes.
+The work is divided into runs: one method on one split of one data set.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
-import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import cache
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from joblib import Parallel, delayed
 from scipy.stats import gmean
 
-from ..._base import _native
-from . import protocol
-from .data_sets import DataSet
-from .printed import PRINTED, TREES, Figure, Losses
+from ..data_sets import DataSet
+from ..printed import PRINTED, TREES, Figure, Losses
+from . import protocol, units
 from .protocol import METHODS, N_SPLITS, Conventions, Outcome
 
 BASELINE = "gbm"
 
 
-class Unit(NamedTuple):
+class Run(NamedTuple):
     """One method on one split."""
 
     data: str
@@ -51,24 +45,28 @@ class Cell(NamedTuple):
     diverged: int
     iterations: float
     """Mean number of iterations of the models."""
+    n_trees: float
+    """Mean number of trees of the models."""
+    differences: tuple[float, ...]
+    """Test loss minus that of GBM on every split."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """All outcomes by unit, and the conventions used."""
+    """All outcomes by run, and the conventions used."""
 
     conventions: Conventions
-    outcomes: dict[Unit, list[Outcome]]
+    outcomes: dict[Run, list[Outcome]]
 
     @property
     def data_sets(self) -> list[str]:
         """The data sets in the order of the run."""
-        return list(dict.fromkeys(unit.data for unit in self.outcomes))
+        return list(dict.fromkeys(run.data for run in self.outcomes))
 
     @property
     def methods(self) -> list[str]:
         """The methods in the order of METHODS."""
-        return [method for method in METHODS if any(unit.method == method for unit in self.outcomes)]
+        return [method for method in METHODS if any(run.method == method for run in self.outcomes)]
 
     def cells(self) -> Iterator[Cell]:
         """All cells, ordered by number of trees, then by data set, then by method."""
@@ -84,11 +82,12 @@ class Table:
         return Cell(
             data, trees, method, losses, figure(differences), sum(d < 0 for d in differences),
             sum(o.diverged for o in mine), float(np.mean([o.iterations for o in mine])),
+            float(np.mean([o.n_trees for o in mine])), tuple(differences),
         )  # fmt: skip
 
     def _splits(self, data: str, trees: int, method: str) -> list[Outcome]:
         number = TREES.index(trees)
-        return [self.outcomes[Unit(data, k, method)][number] for k in range(N_SPLITS)]
+        return [self.outcomes[Run(data, k, method)][number] for k in range(N_SPLITS)]
 
 
 def figure(values: Sequence[float]) -> Figure:
@@ -102,65 +101,35 @@ def run(
     conventions: Conventions,
     folder: Path,
     n_jobs: int,
-    progress: Callable[[int, int], None],
+    progress: units.Progress,
 ) -> Table:
-    """Compute the table. Results that are already in the folder are read instead of computed again.
-
-    `progress` is called with the number of units done and in total.
-    """
+    """Compute the table."""
     sets = {data.name: data for data in data_sets}
-    units = [Unit(name, k, method) for name in sets for k in range(N_SPLITS) for method in methods]
-    paths = {unit: folder / _file_name(sets[unit.data], unit, conventions) for unit in units}
-    outcomes = {unit: read for unit in units if (read := _read(paths[unit])) is not None}
-    progress(len(outcomes), len(units))
-    folder.mkdir(parents=True, exist_ok=True)
-    left = [unit for unit in units if unit not in outcomes]
-    work = Parallel(n_jobs=n_jobs, return_as="generator_unordered")(
-        delayed(_run_unit)(unit, sets[unit.data], conventions) for unit in left
-    )
-    for unit, found in work:
-        _write(paths[unit], found)
-        outcomes[unit] = found
-        progress(len(outcomes), len(units))
-    return Table(conventions, {unit: outcomes[unit] for unit in units})
+    runs = [Run(name, k, method) for name in sets for k in range(N_SPLITS) for method in methods]
+    parts = [unit(one, sets[one.data], conventions) for one in runs]
+    found = units.run(parts, folder, n_jobs, progress)
+    return Table(conventions, dict(zip(runs, map(from_stored, found), strict=True)))
 
 
-def _run_unit(unit: Unit, data: DataSet, conventions: Conventions) -> tuple[Unit, list[Outcome]]:
-    return unit, protocol.run(data, unit.split, METHODS[unit.method], conventions)
-
-
-def _file_name(data: DataSet, unit: Unit, conventions: Conventions) -> str:
-    """The file name of a unit. It depends on everything that may change the result: data, protocol, defaults, code."""
-    method = METHODS[unit.method]
+def unit(run: Run, data: DataSet, conventions: Conventions) -> units.Unit:
+    """The part of the experiment that computes a run. It depends on data, protocol and the defaults of the library."""
+    method = METHODS[run.method]
     model = protocol.estimator(data, method, max(TREES), conventions)
     decides = [
-        data.checksum, asdict(conventions), {k: repr(v) for k, v in model.get_params().items()}, method.tuned, TREES,
-        protocol.constants(), _code(),
+        data.checksum, run, asdict(conventions), {k: repr(v) for k, v in model.get_params().items()}, method.tuned,
+        TREES, protocol.constants(),
     ]  # fmt: skip
-    key = hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()[:12]
-    return f"{unit.data}-{unit.split}-{unit.method}-{key}.json"
+    return units.Unit(f"{run.data}-{run.split}-{run.method}", decides, partial(as_stored, run, data, conventions))
 
 
-@cache
-def _code() -> str:
-    """Checksum of the library's code, including the kernels, because the version does not change with every edit."""
-    folder = Path(__file__).parent.parent
-    parts = [*sorted(folder.rglob("*.py")), Path(_native.__file__)]
-    return hashlib.sha256(b"".join(path.read_bytes() for path in parts)).hexdigest()
+def as_stored(run: Run, data: DataSet, conventions: Conventions) -> list[dict[str, Any]]:
+    """The outcomes of a run, as JSON can write them."""
+    return [asdict(outcome) for outcome in protocol.run(data, run.split, METHODS[run.method], conventions)]
 
 
-def _read(path: Path) -> list[Outcome] | None:
-    try:
-        outcomes = [Outcome(**outcome) for outcome in json.loads(path.read_text())]
-    except (OSError, ValueError, TypeError):  # missing or incomplete
-        return None
-    return outcomes if len(outcomes) == len(TREES) else None
-
-
-def _write(path: Path, outcomes: list[Outcome]) -> None:
-    fresh = path.with_suffix(".part")
-    fresh.write_text(json.dumps([asdict(outcome) for outcome in outcomes]))
-    os.replace(fresh, path)
+def from_stored(stored: Sequence[Mapping[str, Any]]) -> list[Outcome]:
+    """The outcomes that were stored."""
+    return [Outcome(**outcome) for outcome in stored]
 
 
 class Nearer(NamedTuple):
@@ -173,7 +142,7 @@ class Nearer(NamedTuple):
 def nearer(table: Table, method: str, other: str) -> Nearer:
     """Compare two methods by how close their loss relative to GBM's is to the printed ratio for AGBM.
 
-    Ratios are used because our GBM differs slightly from the printed one.
+    Ratios are used because our GBM differs slightly from ..printed one.
     """
     ours = {(c.method, c.data, c.trees): c.losses for c in table.cells()}
     counts = dict.fromkeys(Losses._fields, 0)
@@ -201,7 +170,7 @@ def beside_print(table: Table, method: str) -> list[tuple[Losses, Losses]]:
 
 
 def within_printed_errors(table: Table, method: str) -> int:
-    """Number of cells whose test loss differs from the printed one by at most twice the printed error."""
+    """Number of cells whose test loss differs from ..printed one by at most twice the printed error."""
     pairs = beside_print(table, method)
     return sum(abs(ours.test.mean - printed.test.mean) <= 2 * printed.test.error for ours, printed in pairs)
 
@@ -231,6 +200,7 @@ def rows(table: Table) -> list[dict[str, Any]]:
                 "printed_test_error": printed and printed.test.error,
                 "test_minus_gbm": cell.difference.mean, "test_minus_gbm_error": cell.difference.error,
                 "wins_against_gbm": cell.wins, "diverged": cell.diverged, "iterations": cell.iterations,
+                "kept_trees": cell.n_trees,
             }
         )  # fmt: skip
     return records

@@ -4,7 +4,7 @@ Choices that the text leaves open:
 
 * Functions start at zero and learners fit the residual itself (gradient steps), as in Algorithms 1 and 2.
 * One search serves all numbers of trees, since the model with 30 trees is the start of the one with 100. A candidate
-  that diverges is scored by the model of its best iteration, which is the one that the estimator keeps.
+  that diverges is scored by its iteration with the lowest training loss.
 * The candidates are the same for all splits and data sets.
 * Early stopping uses held-out training rows. The released scripts use the test rows, keep the last model instead of
   the best one, and grow trees with one more level; these are options of `Conventions`.
@@ -23,16 +23,16 @@ from scipy.sparse import issparse
 from scipy.stats import uniform
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import GridSearchCV, ParameterSampler, ShuffleSplit
+from sklearn.model_selection import ParameterSampler, ShuffleSplit, check_cv
 
-from ..._estimators.base import BaseAGBM
-from ..._estimators.classifier import AGBMClassifier
-from ..._estimators.regressor import AGBMRegressor
-from ..._losses.base import BuiltInLoss
-from ...losses import HalfSquaredError, LogLoss
-from ...methods import AGBM, GBM, VAGBM
-from .data_sets import DataSet
-from .printed import TREES
+from ...._estimators.base import BaseAGBM
+from ...._estimators.classifier import AGBMClassifier
+from ...._estimators.regressor import AGBMRegressor
+from ...._losses.base import BuiltInLoss
+from ....losses import HalfSquaredError, LogLoss
+from ....methods import AGBM, GBM, VAGBM
+from ..data_sets import DataSet
+from ..printed import TREES
 
 N_SPLITS = 5
 TEST_SHARE = 0.2
@@ -57,6 +57,7 @@ FIXED: Mapping[str, Any] = {
     "l2_regularization": 0.0,
     "colsample_bytree": 1.0,
     "max_bins": 100,
+    "n_members": 1,
 }
 
 
@@ -78,22 +79,22 @@ class Method:
 
 
 def trees_per_iteration(parameters: Mapping[str, Any]) -> int:
-    """Two if each of the two residuals has its own tree, else one."""
+    """Two if an iteration fits two residuals, else one."""
     method = parameters.get("method")
-    return 2 if isinstance(method, AGBM) and not method.shared_structure else 1
+    return 2 if isinstance(method, AGBM) else 1
 
 
 _TREE = ("min_split_gain", "l2_regularization")
 
 METHODS: Mapping[str, Method] = {
     "gbm": Method("GBM", {"method": GBM()}, _TREE, printed="gbm"),
+    "gbm-search": Method("GBM, line search", {"method": GBM(line_search=True)}, _TREE, printed="gbm"),
     "agbm": Method("AGBM", {"method": AGBM()}, (*_TREE, "momentum"), printed="agbm"),
     "agbm-minus": Method(
         "AGBM, sign of the released code", {"method": AGBM(correction=-1.0)}, (*_TREE, "momentum"), printed="agbm"
     ),
     "vagbm": Method("VAGBM", {"method": VAGBM()}, _TREE),
-    "agbm-shared": Method("AGBM, one structure", {"method": AGBM(shared_structure=True)}, (*_TREE, "momentum")),
-    "default": Method("default of this library", {}, ()),
+    "default": Method("default of this library, one member", {"n_members": 1}, ()),
 }
 
 
@@ -137,6 +138,8 @@ class Outcome:
     test_loss: float
     iterations: int
     """Iterations of the model that was kept."""
+    n_trees: int
+    """Its trees with weight."""
     diverged: bool
     parameters: Mapping[str, float] = field(default_factory=dict)
     """Parameters chosen by the search."""
@@ -186,39 +189,41 @@ def search(
     """The parameters with the lowest cross-validated loss, for each number of trees."""
     if not method.tuned:
         return {trees: {} for trees in TREES}
-    model = estimator(data, method, max(TREES), conventions, early_stopping=False)
     grids, draws = {name: GRIDS[name] for name in method.tuned}, conventions.draws * len(method.tuned)
     candidates = list(ParameterSampler(grids, draws, random_state=conventions.seed))
-    found = GridSearchCV(
-        model,
-        [{name: [value] for name, value in _of_estimator(candidate).items()} for candidate in candidates],
-        scoring=_Scores(method.trees_per_iteration),
-        refit=False,
-        cv=FOLDS,
-        error_score="raise",
-    )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        found.fit(data.X[train], data.y[train])
-    results = found.cv_results_
-    return {trees: candidates[int(np.argmax(results[f"mean_test_{trees}"]))] for trees in TREES}
+    folds = list(check_cv(FOLDS, data.y[train], classifier=data.classifies).split(train, data.y[train]))
+    losses = [
+        np.mean(
+            [_fold_losses(data, train[rows], train[left_out], method, chosen, conventions) for rows, left_out in folds],
+            0,
+        )
+        for chosen in candidates
+    ]
+    return {trees: candidates[int(best)] for trees, best in zip(TREES, np.argmin(losses, axis=0), strict=True)}
+
+
+def _fold_losses(
+    data: DataSet,
+    train: NDArray[np.intp],
+    left_out: NDArray[np.intp],
+    method: Method,
+    chosen: Mapping[str, float],
+    conventions: Conventions,
+) -> list[float]:
+    """The loss on the rows of a fold for each number of trees. A run that ends before is scored with all it has."""
+    model = estimator(data, method, max(TREES), conventions, early_stopping=False, **_of_estimator(chosen))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ConvergenceWarning)
+        model.fit(data.X[train], data.y[train], X_val=data.X[left_out], y_val=data.y[left_out])
+    losses, last = model.history_["validation_loss"], len(model.history_["validation_loss"]) - 1
+    if diverged(caught):
+        last = int(np.nanargmin(model.history_["train_loss"]))
+    return [float(losses[min(trees // method.trees_per_iteration, last)]) for trees in TREES]
 
 
 def _of_estimator(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """The paper's parameters under their names in the estimator."""
     return {f"method__{name}" if name in OF_METHOD else name: value for name, value in parameters.items()}
-
-
-class _Scores:
-    """A scorer: minus the mean loss for each number of trees. A model with fewer trees is scored with all it has."""
-
-    def __init__(self, trees_per_iteration: int) -> None:
-        self._trees_per_iteration = trees_per_iteration
-
-    def __call__(self, model: BaseAGBM, X: Any, y: NDArray[Any]) -> dict[str, float]:
-        """Return the scores, by number of trees."""
-        losses = staged_losses(model, X, y)
-        return {str(trees): -losses[min(trees // self._trees_per_iteration, len(losses)) - 1] for trees in TREES}
 
 
 def final(
@@ -247,6 +252,7 @@ def final(
         train_loss=staged_losses(model, data.X[train], data.y[train])[-1],
         test_loss=staged_losses(model, data.X[test], data.y[test])[-1],
         iterations=model.best_iteration_,
+        n_trees=int(model.history_["trees"][model.best_iteration_]),
         diverged=diverged(caught),
         parameters={name: float(value) for name, value in chosen.items()},
     )

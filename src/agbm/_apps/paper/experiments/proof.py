@@ -7,24 +7,30 @@ problem are softened to 0.05 and 0.95, since otherwise the optimum would be at i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from ..._base.sums import Array
-from ..._base.types import AnyArray
-from ..._core.boosting import Step, agbm, gbm
-from ..._core.objective import LocalObjective
-from ..._core.schedules import PaperSchedule
-from ..._core.theory import ErrorTerm, admissible_momentum, potential, rate_bound
-from ..._losses.base import BuiltInLoss
-from ..._tree import TreeLearner
-from ..._tree.bins import Bins
-from ..._tree.learner import TreeFitter
-from ...losses import HalfSquaredError, LogLoss
-from .data_sets import DataSet
+from ...._base.sums import Array
+from ...._base.types import AnyArray
+from ...._core.boosting import Step, agbm, gbm
+from ...._core.objective import LocalObjective, Outputs
+from ...._core.schedules import PaperSchedule
+from ...._core.theory import ErrorTerm, admissible_momentum, potential, rate_bound
+from ...._losses.base import BuiltInLoss, Loss
+from ...._tree import TreeLearner
+from ...._tree.bins import Bins
+from ...._tree.learner import TreeFitter
+from ....losses import HalfSquaredError, LogLoss
+from ..data_sets import DataSet
+from . import units
 
+SETS = ("housing", "diabetes")
 ITERATIONS = 200
 LEVELS = 3
 SOFT = 0.05
@@ -70,6 +76,8 @@ class Track:
     """One run, with columns of one entry per iteration."""
 
     problem: str
+    spans: bool
+    """Whether sums of stumps are known to reach the optimum."""
     gamma: float
     eta: float
     admissible: bool
@@ -77,32 +85,45 @@ class Track:
     smallest_cosine: float
     start_potential: float
     """V^0 = ||f* - f^0||^2 / 2."""
+    n_above_bound: int
+    """Number of iterations with a gap above the printed bound of the theorem."""
+    n_above_sum: int | None
+    """Number of iterations with a potential above V^0 plus the sum of delta; None if that is not defined."""
     columns: Mapping[str, list[float]]
     """cosine_residual, cosine_corrected, admitted (gamma for the cosines so far), gap, gap_of_gbm (after as many
     iterations, with half the trees), bound, bound_of_proof, potential, and error_terms (the sum of delta so far)."""
 
-    @property
-    def n_above_bound(self) -> int:
-        """Number of iterations with a gap above the printed bound of the theorem."""
-        return sum(not gap <= bound for gap, bound in zip(self.columns["gap"], self.columns["bound"], strict=True))
-
 
 def known_problem(data: DataSet, n_threads: int = 1) -> Known:
     """Create the problem of a data set and its optimum."""
-    X = np.ascontiguousarray(data.X, dtype=np.float64)
-    learner = TreeLearner(max_depth=LEVELS, min_samples_leaf=1, max_bins=255, n_threads=n_threads)
-    codes = Bins.from_data(X, learner.max_bins).encode(X, n_threads).codes()
     loss: BuiltInLoss = LogLoss() if data.classifies else HalfSquaredError()
     y = np.where(data.y > 0, 1.0 - SOFT, SOFT) if data.classifies else data.y.astype(np.float64)
+    return solved(data, loss.with_threads(n_threads), y, loss.smoothness, loss.link, learner_of(LEVELS, n_threads))
+
+
+def learner_of(levels: int | None, n_threads: int = 1) -> TreeLearner:
+    """Trees of some number of levels; without a limit, every row that can be told apart gets a leaf of its own."""
+    return TreeLearner(max_depth=levels, min_samples_leaf=1, max_bins=255, n_threads=n_threads)
+
+
+def solved(
+    data: DataSet,
+    loss: Loss | Outputs,
+    y: Array,
+    smoothness: float,
+    best_score: Callable[[Array], Array],
+    learner: TreeLearner,
+) -> Known:
+    """The problem of a loss, whose optimal score for equal rows depends on their mean label."""
+    X = np.ascontiguousarray(data.X, dtype=np.float64)
+    codes = Bins.from_data(X, learner.max_bins).encode(X, learner.n_threads).codes()
     _, group = np.unique(codes, axis=0, return_inverse=True)
     means = np.bincount(group, weights=y) / np.bincount(group)
-    optimum = np.asarray(loss.link(means))[group][np.newaxis]
-    problem = LocalObjective(
-        loss.with_threads(n_threads), y[np.newaxis], len(y), np.zeros((1, len(y))), n_threads=n_threads
-    )
+    optimum = np.asarray(best_score(means))[group][np.newaxis]
+    problem = LocalObjective(loss, y[np.newaxis], len(y), np.zeros((1, len(y))), n_threads=learner.n_threads)
     lowest = problem.train_loss(optimum) * len(y)
     spans = spans_rows(codes, int(group.max()) + 1)
-    return Known(data.name, problem, optimum, lowest, loss.smoothness, spans, X, learner)
+    return Known(data.name, problem, optimum, lowest, smoothness, spans, X, learner)
 
 
 def spans_rows(codes: AnyArray, n_groups: int) -> bool:
@@ -111,6 +132,39 @@ def spans_rows(codes: AnyArray, n_groups: int) -> bool:
     cuts = [rows[:, [j]] <= np.unique(rows[:, j])[:-1] for j in range(rows.shape[1])]
     design = np.hstack([np.ones((len(rows), 1)), *cuts])
     return int(np.linalg.matrix_rank(design)) == n_groups
+
+
+def run(data_sets: Mapping[str, DataSet], folder: Path, n_jobs: int, progress: units.Progress) -> list[Track]:
+    """Compute the runs on all problems."""
+    parts = [unit(data_sets[name]) for name in SETS if name in data_sets]
+    return [from_stored(stored) for found in units.run(parts, folder, n_jobs, progress) for stored in found]
+
+
+def unit(data: DataSet) -> units.Unit:
+    """The part of the experiment with one data set."""
+    decides = [data.name, data.checksum, ITERATIONS, LEVELS, SOFT, INADMISSIBLE, NOT_FAR]
+    return units.Unit(f"theory-{data.name}", decides, partial(as_stored, data))
+
+
+def as_stored(data: DataSet) -> list[dict[str, Any]]:
+    """Compute the runs on a problem, as JSON can write them."""
+    return [to_stored(track) for track in tracks(known_problem(data))]
+
+
+def to_stored(track: Track) -> dict[str, Any]:
+    """A run as JSON can write it: rounded, with None for numbers that are not defined."""
+    columns = {name: [_rounded(x) for x in column] for name, column in track.columns.items()}
+    return asdict(track) | {"columns": columns}
+
+
+def _rounded(x: float) -> float | None:
+    return float(f"{x:.6g}") if math.isfinite(x) else None
+
+
+def from_stored(stored: Mapping[str, Any]) -> Track:
+    """The run that was stored."""
+    columns = {name: [math.nan if x is None else x for x in column] for name, column in stored["columns"].items()}
+    return Track(**{**stored, "columns": columns})
 
 
 def tracks(known: Known, iterations: int = ITERATIONS) -> Iterator[Track]:
@@ -155,7 +209,15 @@ def track(known: Known, gamma: float, iterations: int) -> Track:
     columns = _columns(known, steps, gamma, smallest)
     columns["admitted"] = [admissible_momentum(c) for c in np.minimum.accumulate(cosines).tolist()]
     admissible = gamma <= admissible_momentum(smallest)
-    return Track(known.name, gamma, known.eta, admissible, smallest, known.distance_squared / 2.0, columns)
+    above = sum(not gap <= bound for gap, bound in zip(columns["gap"], columns["bound"], strict=True))
+    start_potential, above_sum = known.distance_squared / 2.0, None
+    if not math.isnan(columns["error_terms"][-1]):
+        limits = [start_potential + total for total in columns["error_terms"]]
+        # A tolerance for rounding: these are sums of squares over all rows.
+        above_sum = sum(v > limit * (1 + 1e-9) for v, limit in zip(columns["potential"], limits, strict=True))
+    return Track(
+        known.name, known.spans, gamma, known.eta, admissible, smallest, start_potential, above, above_sum, columns
+    )
 
 
 def _columns(known: Known, steps: list[Step[Array]], gamma: float, smallest: float) -> dict[str, list[float]]:

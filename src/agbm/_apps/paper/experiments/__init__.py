@@ -1,0 +1,1 @@
+"""The experiments: what is computed, without files or pages."""

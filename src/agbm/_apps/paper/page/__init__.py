@@ -1,0 +1,1 @@
+"""The page with the results: its sections, figures and files."""
