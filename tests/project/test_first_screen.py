@@ -180,9 +180,10 @@ def test_order_of_the_first_screen():
 
 
 def test_documents_are_short():
-    """Words as `wc -w` counts them, of all pages."""
+    """Words as `wc -w` counts them, of all pages, but for the tables of the page that is generated from results."""
     pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("benchmarks/*.md"), *ROOT.glob("release/*.md")]
-    assert sum(len(page.read_text().split()) for page in pages) <= 40_000
+    lines = [(page.name, line) for page in pages for line in page.read_text().splitlines()]
+    assert sum(len(line.split()) for name, line in lines if name != "paper.md" or not line.startswith("|")) <= 40_000
     assert len(read("README.md").split()) <= 900
 
 

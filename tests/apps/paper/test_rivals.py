@@ -474,7 +474,7 @@ class TestSections:
     def test_winner_that_is_not_the_default(self):
         runs = summarise(made_up({**LEVELS, "hybrid": 0.8}, n_tables=24))
         (section,) = rival_sections.of_rivals(runs)
-        assert "Significantly better than Fading in one of these roles: VAGBM, then plain." in section.paragraphs[1]
+        assert "Significantly better than Fading in one of these roles: VAGBM, then plain." in section.paragraphs[3]
 
     def test_figures(self, runs, tmp_path):
         pytest.importorskip("matplotlib")

@@ -39,6 +39,8 @@ class Versus(NamedTuple):
     """Of Wilcoxon's signed-rank test on the logarithms of the ratios of test losses."""
     trees: float
     seconds: float
+    median: float
+    """The median of the ratios of test losses."""
 
 
 class Reach(NamedTuple):
@@ -55,13 +57,13 @@ def versus(mine: OfTables, theirs: OfTables, loss: Callable[[Run], float] = lamb
     """Compare runs on the tables that both have."""
     both = [(mine[name], theirs[name]) for name in mine if name in theirs]
     if not both:
-        return Versus(0, math.nan, 0, 0, math.nan, math.nan, math.nan)
+        return Versus(0, math.nan, 0, 0, math.nan, math.nan, math.nan, math.nan)
     ratios = np.array([loss(a) / loss(b) for a, b in both])
     trees = [max(a.trees, 1.0) / max(b.trees, 1.0) for a, b in both]
     seconds = [a.seconds / b.seconds for a, b in both if a.seconds > 0.0 and b.seconds > 0.0]
     return Versus(
         len(both), float(gmean(ratios)), int(np.sum(ratios < 1)), int(np.sum(ratios > 1)), signed_rank_p(ratios),
-        float(gmean(trees)), float(gmean(seconds)) if seconds else math.nan,
+        float(gmean(trees)), float(gmean(seconds)) if seconds else math.nan, float(np.median(ratios)),
     )  # fmt: skip
 
 
@@ -140,9 +142,9 @@ class Comparison:
         """A method against another, by default its baseline, each with its chosen rate."""
         return versus(self.chosen(method), self.chosen(other or baseline_of(method)))
 
-    def best(self, method: str, other: str | None = None) -> Versus:
-        """The same with the best rate of each table, on all tables."""
-        return versus(self.of(method, None), self.of(other or baseline_of(method), None))
+    def best(self, method: str, other: str | None = None, kind: str | None = None) -> Versus:
+        """The same with the best rate of each table, on all tables or those of a kind."""
+        return versus(self.of(method, None, kind), self.of(other or baseline_of(method), None, kind))
 
     def single(self, method: str, rate: float, kind: str | None = None) -> Versus:
         """A method with one rate against its baseline with the smallest rate, on all tables or those of a kind."""

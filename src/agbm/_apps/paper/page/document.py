@@ -167,7 +167,7 @@ def _markdown_figure(figure: Figure, folder: str) -> list[str]:
     return [
         "<picture>",
         f'  <source media="(prefers-color-scheme: dark)" srcset="{dark}">',
-        f'  <img alt="{escape(_plain(figure.caption))}" src="{light}">',
+        f'  <img alt="{escape(_plain(figure.caption).partition(". ")[0])}" src="{light}">',  # the caption follows
         "</picture>",
         "",
         _markdown_paragraph(figure.caption),

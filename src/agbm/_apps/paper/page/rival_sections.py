@@ -16,6 +16,7 @@ from .wording import SPACE, number, of, ratio
 
 TREE_BUDGETS = (25, 50, 100, 200, 400)
 TIME_BUDGETS = (0.25, 0.5, 1.0, 2.0)
+KINDS = {"binary": "two classes", "regression": "numbers"}
 GOALS = (0.06, 0.03)
 """Rates of plain boosting whose losses others try to reach."""
 NEAR = 1.01
@@ -30,7 +31,9 @@ def of_rivals(runs: Sequence[Run]) -> list[Section]:
     comparisons = [Comparison(learner, runs) for learner in learners_of(runs)]
     return [
         Section(
-            "Other accelerations and regularisations", [_question(), *map(verdict, comparisons)], figures=_figures(),
+            "Other accelerations and regularisations",
+            [_question(), *(text for comparison in comparisons for text in verdicts(comparison))],
+            figures=_figures(),
             subsections=[_protocol(comparisons[0]), *map(_of_learner, comparisons)],
         )
     ]  # fmt: skip
@@ -48,10 +51,16 @@ def _question() -> str:
 # What the numbers say
 
 
-def verdict(comparison: Comparison) -> str:
+def verdicts(comparison: Comparison) -> list[str]:
     """What was found with one kind of trees."""
-    parts = _on_quality, _on_budgets, _on_trees, _on_steps, _on_default
-    return f"**{_trees(comparison)}.** {' '.join(part(comparison) for part in parts)}"
+    trees = _trees(comparison)
+    quality = " ".join(part(comparison) for part in (_on_quality, _on_kinds, _on_budgets))
+    frugality = " ".join(part(comparison) for part in (_on_trees, _on_steps))
+    return [
+        f"**{trees}: lower loss?** {quality}",
+        f"**{trees}: fewer trees?** {frugality}",
+        f"**{trees}: a better default?** {_on_default(comparison)}",
+    ]
 
 
 def _trees(comparison: Comparison) -> str:
@@ -67,6 +76,15 @@ def _on_quality(comparison: Comparison) -> str:
         f"With one learning rate for all tables, chosen on half of them, {_significantly(judged)}. With the best of "
         f"{len(RATES)} rates for each table, {_significantly(best)}."
     )
+
+
+def _on_kinds(comparison: Comparison) -> str:
+    parts = []
+    for kind, name in KINDS.items():
+        found = _against(comparison, partial(comparison.best, kind=kind))
+        better = _listed([f"{RIVALS[m].title} ({ratio(found[m].test)})" for m in _significant(found, better=True)])
+        parts.append(f"{better or 'none'} for {name}")
+    return f"By kind of labels, significantly better with the best rate: {'; '.join(parts)}."
 
 
 def _on_budgets(comparison: Comparison) -> str:
@@ -175,7 +193,19 @@ def _protocol(comparison: Comparison) -> Section:
             "Home advantages: the loops are this library's own, and the numbers of its default were once chosen on "
             "eight tasks from seven data sets, some of which may be among these tables. None of the other methods was "
             "tuned beyond its rate.",
+            _capped(comparison),
         ],
+        [Grid("Methods", ["method", "proposed by"], [[RIVALS[m].title, RIVALS[m].source] for m in comparison.methods])],
+    )
+
+
+def _capped(comparison: Comparison) -> str:
+    most, slow = CHECKPOINTS[-1], comparison.of(PLAIN, RATES[0])
+    capped = sum(run.trees > 0.95 * most for run in slow.values())
+    return (
+        f"With a rate of {RATES[0]:g} and trees {_trees(comparison).removeprefix('Trees ')}, plain boosting still "
+        f"improves at the limit of {most} trees on {of(capped, len(slow))} tables, so small rates have a disadvantage "
+        "there."
     )
 
 
@@ -194,10 +224,9 @@ def _figures() -> list[Figure]:
 
 
 def _of_learner(comparison: Comparison) -> Section:
-    grids = [_methods(comparison), _rates(comparison), _budgets(comparison), _reach(comparison), _beside(comparison)]
-    return Section(
-        f"Trees: {comparison.learner}", grids=[*grids, *_gpboost(comparison)], paragraphs=_missing(comparison)
-    )
+    grids = [_methods(comparison), _by_kind(comparison), _rates(comparison), _budgets(comparison), _reach(comparison)]
+    grids += [_beside(comparison), *_gpboost(comparison)]
+    return Section(f"Trees: {comparison.learner}", grids=grids, paragraphs=_missing(comparison))
 
 
 def _missing(comparison: Comparison) -> list[str]:
@@ -226,9 +255,8 @@ def _methods(comparison: Comparison) -> Grid:
             for role, of_role in zip(roles, stars, strict=True)
             for cell in _versus_cells(role(method), of_role[method], is_itself=method == PLAIN)
         ]
-        rival = RIVALS[method]
-        rows.append([rival.title, rival.source, f"{comparison.chosen_rate(method):g}", *cells, str(diverged)])
-    header = ["method", "source", "chosen rate"]
+        rows.append([RIVALS[method].title, f"{comparison.chosen_rate(method):g}", *cells, str(diverged)])
+    header = ["method", "chosen rate"]
     for role in ("chosen rate", f"best of {len(RATES)}"):
         header += [f"{role}: {name}" for name in ("test loss", "lower on", "p", "trees", "seconds")]
     caption = f"Relative to plain boosting in the same role, with early stopping ({_STARRED})"
@@ -249,6 +277,26 @@ def _starred(found: Mapping[str, Versus]) -> dict[str, str]:
     """For each method a star if it is significantly better, as in a cell that is highlighted."""
     better = _significant(found, better=True)
     return {method: "*" if method in better else "" for method in [*found, PLAIN]}
+
+
+def _by_kind(comparison: Comparison) -> Grid:
+    columns = {name: _against(comparison, partial(comparison.best, kind=kind)) for kind, name in KINDS.items()}
+    rows = []
+    for method in _sorted(comparison):
+        cells = []
+        for found in columns.values():
+            if method in found and found[method].tables:
+                v, star = found[method], _starred(found)[method]
+                p = "–" if math.isnan(v.p) else f"{v.p:.2g}"
+                cells += [f"{star}{ratio(v.test)}", ratio(v.median), of(v.better, v.tables), p, number(v.trees, 2)]
+            else:
+                cells += ["–"] * 5
+        if method != PLAIN:
+            rows.append([RIVALS[method].title, *cells])
+    names = ("test loss", "median", "lower on", "p", "trees")
+    header = ["method", *(f"{kind}: {name}" for kind in columns for name in names)]
+    caption = f"By kind of labels, best of {len(RATES)} rates, relative to plain boosting ({_STARRED})"
+    return Grid(caption, header, rows)
 
 
 def _rates(comparison: Comparison) -> Grid:
@@ -301,11 +349,10 @@ def _beside(comparison: Comparison) -> Grid:
     stars = [_starred(found) for found in roles]
     rows = []
     for method in sorted(others, key=lambda m: _last_if_nan(roles[0][m].test)):
-        cells = [_versus_cells(found[method], star[method]) for found, star in zip(roles, stars, strict=True)]
+        cells = [_versus_cells(found[method], star[method])[:3] for found, star in zip(roles, stars, strict=True)]
         rows.append([RIVALS[method].title, *cells[0], *cells[1]])
-    header = ["method"]
-    for role in ("chosen rate", f"best of {len(RATES)}"):
-        header += [f"{role}: {name}" for name in ("test loss", "lower on", "p", "trees", "seconds")]
+    names = ("test loss", "lower on", "p")
+    header = ["method", *(f"{role}: {name}" for role in ("chosen rate", f"best of {len(RATES)}") for name in names)]
     return Grid(f"Relative to {RIVALS[DEFAULT].title} ({_STARRED})", header, rows)
 
 
