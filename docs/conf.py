@@ -49,6 +49,7 @@ html_title = f"agbm {version}"
 html_math_renderer = "mathml"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_js_files = ["site.js"]
 html_show_sphinx = False
 html_copy_source = False
 html_theme_options = {

@@ -1,9 +1,10 @@
 """Files of the repository that pages link to, as pages of the site.
 
 On a code-hosting site `[theory.py](../src/agbm/_core/theory.py)` leads to the file. Here it leads to a page that shows
-it.
+it, unless it is a page itself, as in the folder `_static`.
 """
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,8 +24,11 @@ def link_to_pages(app: Sphinx, doctree: nodes.document) -> None:
     linked = []
     for node in list(doctree.findall(addnodes.download_reference)):
         path = (root / "docs" / here).parent.joinpath(node["reftarget"].lstrip("/")).resolve().relative_to(root)
-        linked.append(str(path))
-        page = app.builder.get_relative_uri(here, f"{FOLDER}/{path}")
+        if path.is_relative_to("docs/_static"):
+            page = os.path.relpath(path, Path("docs", here).parent)
+        else:
+            linked.append(str(path))
+            page = app.builder.get_relative_uri(here, f"{FOLDER}/{path}")
         node.replace_self(nodes.reference("", "", *node.children, refuri=page, internal=True))
     app.env.metadata[here]["linked_files"] = linked
 

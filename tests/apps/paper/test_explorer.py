@@ -119,7 +119,7 @@ def test_policy_admits_only_the_scripts(found, tmp_path):
         assert page.count("<script") == page.count("</script>") == 1
         assert "http" not in page.replace("http-equiv", "").replace("http://www.w3.org/2000/svg", "")
     assert "explorer" not in document.to_markdown(sections, "t")
-    assert "[Interactive figure](paper/explorer.html)" in document.to_markdown(
+    assert "[As a page of its own](paper/explorer.html)" in document.to_markdown(
         sections, "t", explorer="paper/explorer.html"
     )
 

@@ -2,11 +2,12 @@
 
 import json
 import os
+from dataclasses import replace
 
 import pytest
 
 from agbm._apps.paper import data_sets, results
-from agbm._apps.paper.experiments import angles, curves, proof, restarts, table
+from agbm._apps.paper.experiments import angles, curves, proof, restarts, rivals, table, tables
 from agbm._apps.paper.experiments.angles import Sample
 from agbm._apps.paper.experiments.curves import Line
 from agbm._apps.paper.experiments.restarts import Setting
@@ -87,3 +88,14 @@ class TestDigits:
         found = as_read(angles.as_stored(sample, depth, data_sets.load(sample.data), 0))
         of_place = [one for one in stored.angles if (one.sample, one.depth) == (sample, depth)]
         assert of_place == [angles.from_stored(found)]
+
+    def test_the_rivals(self, stored):
+        (sonar,) = [one for one in tables.of_paper(None) if one.name == "sonar"]
+        learner = "depth 3"
+        units = [(k, method) for k in range(rivals.SPLITS) for method in ("plain", "fading", "hybrid")]
+        found = [rivals.compute(sonar, k, learner, rivals.LEARNERS[learner], method) for k, method in units]
+        again = rivals.summarise(rivals.from_stored(as_read(trace)) for of_unit in found for trace in of_unit)
+        known = {(run.method, run.rate): run for run in stored.rivals if (run.table, run.learner) == ("sonar", learner)}
+        for run in again:  # seconds are those of another machine
+            of_stored = known[run.method, run.rate]
+            assert replace(run, seconds=0.0, at_times=()) == replace(of_stored, seconds=0.0, at_times=())

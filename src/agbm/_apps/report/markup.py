@@ -13,7 +13,7 @@ class Html(str):
 
 
 # Elements without an end tag.
-_EMPTY = {"meta", "br"}
+_EMPTY = {"meta", "br", "img", "source"}
 
 
 @dataclass(frozen=True)

@@ -74,7 +74,7 @@ def _a1a(curves: Curves, levels: int) -> Section:
         f"Training and test loss on {STUMPS}, {trees}, mean of {N_SPLITS} splits. Solid: the sign of the text; dashed: "
         "the sign of the released scripts. × marks a run that diverges."
     )
-    grid = Grid(f"Logistic loss on {STUMPS}, {trees}, up to {TREES[STUMPS]} trees", header, rows)
+    grid = Grid(f"Logistic loss on {STUMPS}, {trees}, up to {TREES[STUMPS]} trees", header, rows, folded=True)
     title = "Training and test loss" if levels == LEVELS else "Stumps"
     return Section(title, [_a1a_text(curves, levels)], [grid], [Figure(stem, caption)])
 

@@ -37,6 +37,8 @@ class Grid:
     header: Sequence[str]
     """Plain text, one per column."""
     rows: Sequence[Sequence[str]]
+    folded: bool = False
+    """Whether only the caption is shown until somebody wants to see the details."""
 
     @property
     def text_columns(self) -> list[int]:
@@ -154,7 +156,7 @@ def _markdown_section(section: Section, level: int, figures: str, explorer: str)
     for figure in section.figures:
         lines += [*_markdown_figure(figure, figures), ""]
     if section.explorer and explorer:
-        lines += [f"[Interactive figure]({explorer})", ""]
+        lines += [f"[As a page of its own]({explorer})", ""]
     for grid in section.grids:
         lines += [*_markdown_grid(grid), ""]
     for part in section.subsections:
@@ -184,7 +186,10 @@ def _markdown_grid(grid: Grid) -> list[str]:
     left = {0, *grid.text_columns}
     rule = "|".join("---" if k in left else "---:" for k in range(len(grid.header)))
     rows = [line([cell(text) for text in row]) for row in grid.rows]
-    return [_markdown_paragraph(grid.caption), "", line([_in_table(text) for text in grid.header]), f"|{rule}|", *rows]
+    lines = [line([_in_table(text) for text in grid.header]), f"|{rule}|", *rows]
+    if grid.folded:
+        return [f"<details><summary>{escape(_plain(grid.caption))}</summary>", "", *lines, "", "</details>"]
+    return [_markdown_paragraph(grid.caption), "", *lines]
 
 
 def _in_table(text: str) -> str:
@@ -249,10 +254,10 @@ def _html_grid(grid: Grid) -> Html:
     if 2 * len(grid.text_columns) >= len(grid.header):  # on phones, rows become blocks
         kinds.append("stack")
     rows = [[_html_cell(text) for text in row] for row in grid.rows]
-    return joined([
-        element("p", _html_text(grid.caption), class_="caption"),
-        table(_plain(grid.caption), grid.header, rows, " ".join(kinds)),
-    ])  # fmt: skip
+    whole = table(_plain(grid.caption), grid.header, rows, " ".join(kinds))
+    if grid.folded:
+        return element("details", element("summary", _html_text(grid.caption)), whole)
+    return joined([element("p", _html_text(grid.caption), class_="caption"), whole])
 
 
 def _html_cell(text: str) -> Html:
@@ -262,8 +267,8 @@ def _html_cell(text: str) -> Html:
 def _html_figure(figure: Figure, folder: Path) -> Html:
     light, dark = (_embedded(folder / f"{figure.stem}-{theme}.svg") for theme in ("light", "dark"))
     caption = _plain(figure.caption)
-    source = _void("source", media="(prefers-color-scheme: dark)", srcset=dark)
-    picture = element("picture", source, _void("img", alt=caption, src=light))
+    source = element("source", media="(prefers-color-scheme: dark)", srcset=dark)
+    picture = element("picture", source, element("img", alt=caption, src=light))
     # On phones, figures have a readable size, and scroll.
     box = element("div", picture, class_="scroll", tabindex="0", role="region", aria_label=caption)
     return element("figure", box, element("figcaption", _html_text(figure.caption)), class_="drawn")
@@ -271,11 +276,6 @@ def _html_figure(figure: Figure, folder: Path) -> Html:
 
 def _embedded(path: Path) -> str:
     return f"data:image/svg+xml;base64,{b64encode(path.read_bytes()).decode()}"
-
-
-def _void(tag: str, **attributes: str) -> Html:
-    """An element without an end tag."""
-    return Html(element(tag, **attributes).removesuffix(f"</{tag}>"))
 
 
 def _file(package: str, name: str) -> str:

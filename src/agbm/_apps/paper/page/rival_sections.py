@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import chain
 
 from ..experiments.rival_comparison import LEVEL, Comparison, Versus, holm
 from ..experiments.rival_methods import BOULEVARD_DROPOUT, DEFAULT, DROPOUT, GPBOOST, GPBOOST_PLAIN, PLAIN, RIVALS
@@ -12,7 +13,7 @@ from ..experiments.rival_roles import CHECKPOINTS, CLOCK_RATE, CLOCK_TREES, RATE
 from ..experiments.rivals import GPBOOST_LEARNER, learners_of
 from ..experiments.tables import MOST_ROWS
 from .document import Figure, Grid, Section
-from .wording import SPACE, number, of, ratio
+from .wording import SPACE, number, of, ratio, span
 
 TREE_BUDGETS = (25, 50, 100, 200, 400)
 TIME_BUDGETS = (0.25, 0.5, 1.0, 2.0)
@@ -21,6 +22,8 @@ GOALS = (0.06, 0.03)
 """Rates of plain boosting whose losses others try to reach."""
 NEAR = 1.01
 """A loss near another is at most this multiple of it."""
+MOMENTUM = ("vagbm", "vagbm-0.1", "agbm", "agbmr", "agb", "hybrid")
+"""The methods with momentum, without the default."""
 FEWER = 0.8
 """A number of trees is called fewer below this multiple."""
 _STARRED = f"highlighted: p below {LEVEL:g} after Holm's correction for the number of methods"
@@ -32,7 +35,7 @@ def of_rivals(runs: Sequence[Run]) -> list[Section]:
     return [
         Section(
             "Other accelerations and regularisations",
-            [_question(), *(text for comparison in comparisons for text in verdicts(comparison))],
+            [_question(), in_short(comparisons), *chain.from_iterable(map(verdicts, comparisons))],
             figures=_figures(),
             subsections=[_protocol(comparisons[0]), *map(_of_learner, comparisons)],
         )
@@ -51,14 +54,45 @@ def _question() -> str:
 # What the numbers say
 
 
+def in_short(comparisons: Sequence[Comparison]) -> str:
+    """Where momentum as published pays, and where it does not, with all kinds of trees."""
+    few, small = TREE_BUDGETS[0], RATES[0]
+
+    def ratios(method: str, versus: Callable[[Comparison], Callable[[str], Versus]]) -> list[Versus]:
+        return [versus(comparison)(method) for comparison in comparisons]
+
+    early = {m: ratios(m, lambda c: partial(c.after_trees, trees=few)) for m in MOMENTUM}
+    slow = {m: ratios(m, lambda c: partial(c.single, rate=small)) for m in MOMENTUM}
+    sooner = [f"{RIVALS[m].title}: {_losses(found)}" for m, found in early.items() if max(v.test for v in found) < 1.0]
+    frugal = [
+        f"{RIVALS[m].title}: {span([v.trees for v in found])} of the trees for {_losses(found)}"
+        for m, found in slow.items()
+        if max(v.test for v in found) <= NEAR and max(v.trees for v in found) < FEWER
+    ]
+    rates = " and ".join(f"{comparison.chosen_rate(PLAIN):g}" for comparison in comparisons)
+    larger = [comparison.single(PLAIN, comparison.chosen_rate(PLAIN)) for comparison in comparisons]
+    chosen = [v for m in MOMENTUM for v in ratios(m, lambda c: c.best)]
+    nothing = "no method with both kinds of trees"
+    pays = "is below plain boosting's for some" if min(v.test for v in chosen) < 1.0 else "is higher for all"
+    return (
+        f"**Momentum as published.** After {few} trees, below plain boosting: {_listed(sooner) or nothing}. With a "
+        f"small rate for all, {small:g}, fewer trees for about the same loss: {_listed(frugal) or nothing}; a larger "
+        f"rate of plain boosting ({rates}) takes {span([v.trees for v in larger])} of the trees for {_losses(larger)}. "
+        f"With the best rate of each table the loss {pays}: {_losses(chosen)}."
+    )
+
+
+def _losses(found: Sequence[Versus]) -> str:
+    return f"{ratio(min(v.test for v in found))} to {ratio(max(v.test for v in found))} of the loss"
+
+
 def verdicts(comparison: Comparison) -> list[str]:
     """What was found with one kind of trees."""
     trees = _trees(comparison)
     quality = " ".join(part(comparison) for part in (_on_quality, _on_kinds, _on_budgets))
-    frugality = " ".join(part(comparison) for part in (_on_trees, _on_steps))
     return [
         f"**{trees}: lower loss?** {quality}",
-        f"**{trees}: fewer trees?** {frugality}",
+        f"**{trees}: fewer trees?** {_on_trees(comparison)}",
         f"**{trees}: a better default?** {_on_default(comparison)}",
     ]
 
@@ -100,13 +134,10 @@ def _on_trees(comparison: Comparison) -> str:
     best = _against(comparison, comparison.best)
     frugal = {m: v for m, v in best.items() if v.test <= NEAR and v.trees < FEWER}
     least = min(best, key=lambda method: best[method].trees if _everywhere(method) else math.inf)
-    named = [
-        f"{RIVALS[m].title} ({number(v.trees, 2)} of the trees, {ratio(v.test)} of the loss)" for m, v in frugal.items()
-    ]
     title, cost = RIVALS[least].title, best[least]
     return (
         f"With less than {FEWER:g} of the trees and at most {NEAR - 1:.0%} more loss than plain boosting: "
-        f"{_listed(named) or 'none'}. The fewest trees are those of {title}: {number(cost.trees, 2)} of plain "
+        f"{_listed(_costs(frugal)) or 'none'}. The fewest trees are those of {title}: {number(cost.trees, 2)} of plain "
         f"boosting's, with {ratio(cost.test)} of its loss."
     )
 
@@ -116,15 +147,10 @@ def _everywhere(method: str) -> bool:
     return len(RIVALS[method].kinds) > 1
 
 
-def _on_steps(comparison: Comparison) -> str:
-    goal = GOALS[-1]
-    rate = comparison.chosen_rate(DEFAULT)
-    mine, plain = (comparison.single(method, rate) for method in (DEFAULT, PLAIN))
-    return (
-        f"Compared with plain boosting with a rate of {goal:g}, {RIVALS[DEFAULT].title} with {rate:g} has "
-        f"{ratio(mine.test)} times the loss with {number(mine.trees, 2)} times the trees; plain boosting with the same "
-        f"rate has {ratio(plain.test)} times the loss with {number(plain.trees, 2)} times the trees."
-    )
+def _costs(found: Mapping[str, Versus]) -> list[str]:
+    return [
+        f"{RIVALS[m].title} ({number(v.trees, 2)} of the trees, {ratio(v.test)} of the loss)" for m, v in found.items()
+    ]
 
 
 def _on_default(comparison: Comparison) -> str:
@@ -175,7 +201,7 @@ def _protocol(comparison: Comparison) -> Section:
         "Protocol of this comparison",
         [
             f"{len(comparison.kinds)} tables, with at most {training:,} training, {validation:,} validation and "
-            f"{test:,} test rows, which are 60 %, 20 % and 20 % of the rows in random order. Losses are means over the "
+            f"{test:,} test rows, which are 60%, 20% and 20% of the rows in random order. Losses are means over the "
             "splits, log losses for two classes and squared errors for numbers. Every method grows at most "
             f"{CHECKPOINTS[-1]} trees with each of {len(RATES)} rates ({', '.join(f'{rate:g}' for rate in RATES)}), "
             "with Newton leaves, an l2 of 1, at least 20 rows per leaf and 255 bins. The model is that of the "
@@ -185,7 +211,7 @@ def _protocol(comparison: Comparison) -> Section:
             f"A rate is chosen on {len(choosing)} tables ({', '.join(choosing)}) and evaluated on the other "
             f"{len(judging)}. The best rate of each table is that with the lowest validation loss, which takes "
             f"{len(RATES)} fits.",
-            "The rates of Boulevard are its λ; its trees see 80 % of the rows, and its dropout probability is "
+            "The rates of Boulevard are its λ; its trees see 80% of the rows, and its dropout probability is "
             f"{BOULEVARD_DROPOUT:g}. It is defined for the squared error only, for which gradient-regularised Newton "
             f"equals plain boosting. DART drops each tree with probability {DROPOUT:g}, with the weights of XGBoost; "
             "this library's dropout has those of the original paper, times the rate. AGB differs from VAGBM with γ = 1 "
@@ -296,7 +322,7 @@ def _by_kind(comparison: Comparison) -> Grid:
     names = ("test loss", "median", "lower on", "p", "trees")
     header = ["method", *(f"{kind}: {name}" for kind in columns for name in names)]
     caption = f"By kind of labels, best of {len(RATES)} rates, relative to plain boosting ({_STARRED})"
-    return Grid(caption, header, rows)
+    return Grid(caption, header, rows, folded=True)
 
 
 def _rates(comparison: Comparison) -> Grid:
@@ -305,7 +331,7 @@ def _rates(comparison: Comparison) -> Grid:
         cells = [comparison.single(method, rate) for rate in RATES]
         rows.append([RIVALS[method].title, *(f"{ratio(c.test)}{SPACE}({number(c.trees, 2)})" for c in cells)])
     caption = f"Test loss with each rate, relative to plain boosting with {RATES[0]:g}, and in brackets number of trees"
-    return Grid(caption, ["method", *(f"{rate:g}" for rate in RATES)], rows)
+    return Grid(caption, ["method", *(f"{rate:g}" for rate in RATES)], rows, folded=True)
 
 
 def _budgets(comparison: Comparison) -> Grid:
@@ -324,7 +350,7 @@ def _budgets(comparison: Comparison) -> Grid:
         f"Test loss with the best of {len(RATES)} rates within equal budgets, relative to plain boosting; time 1 is "
         f"that of {CLOCK_TREES} trees of plain boosting with rate {CLOCK_RATE:g} ({_STARRED})"
     )
-    return Grid(caption, header, rows)
+    return Grid(caption, header, rows, folded=True)
 
 
 def _reach(comparison: Comparison) -> Grid:
@@ -340,7 +366,7 @@ def _reach(comparison: Comparison) -> Grid:
         "Tables on which a method with its chosen rate reaches the test loss of plain boosting with a small rate and "
         "early stopping, and median number of trees, relative to those of plain boosting (∞: not on most tables)"
     )
-    return Grid(caption, header, rows)
+    return Grid(caption, header, rows, folded=True)
 
 
 def _beside(comparison: Comparison) -> Grid:
@@ -353,7 +379,7 @@ def _beside(comparison: Comparison) -> Grid:
         rows.append([RIVALS[method].title, *cells[0], *cells[1]])
     names = ("test loss", "lower on", "p")
     header = ["method", *(f"{role}: {name}" for role in ("chosen rate", f"best of {len(RATES)}") for name in names)]
-    return Grid(f"Relative to {RIVALS[DEFAULT].title} ({_STARRED})", header, rows)
+    return Grid(f"Relative to {RIVALS[DEFAULT].title} ({_STARRED})", header, rows, folded=True)
 
 
 def _gpboost(comparison: Comparison) -> list[Grid]:

@@ -82,7 +82,7 @@ def _data_sets(table: Table) -> Section:
 def _table(table: Table) -> Section:
     c, cells = table.conventions, cells_of(table)
     stopping = {
-        "held-out": "uses early stopping on 10 % of the training rows, with a patience of 5 iterations",
+        "held-out": "uses early stopping on 10% of the training rows, with a patience of 5 iterations",
         "test": "uses early stopping on the test rows, with a patience of 5 iterations, as in the released scripts, "
         "so the test losses are optimistic",
         "none": "does not stop early",
@@ -118,8 +118,9 @@ def _losses(table: Table, cells: Cells, part: str) -> Grid:
         rows.append(row)
     name = {"test": "Test loss", "train": "Training loss"}[part]
     return Grid(
-        f"{name}: mean and standard error of five splits, printed and ours; the lowest of ours is marked", header, rows
-    )
+        f"{name}: mean and standard error of five splits, printed and ours; the lowest of ours is marked",
+        header, rows, folded=part == "train",
+    )  # fmt: skip
 
 
 def _differences(table: Table, cells: Cells, method: str) -> Grid:
@@ -129,9 +130,8 @@ def _differences(table: Table, cells: Cells, method: str) -> Grid:
         cell = cells[data, trees, method]
         figures = [signed(difference, 4 if data != "housing" else 2) for difference in cell.differences]
         rows.append([f"{trees}, {data}", *figures, with_error(cell.difference).replace("-", "−")])
-    return Grid(
-        f"Test loss of {METHODS[method].title} minus that of GBM on each split; negative is better", header, rows
-    )
+    caption = f"Test loss of {METHODS[method].title} minus that of GBM on each split; negative is better"
+    return Grid(caption, header, rows, folded=True)
 
 
 def _trees(table: Table, cells: Cells) -> Grid:
@@ -140,7 +140,8 @@ def _trees(table: Table, cells: Cells) -> Grid:
         for data, trees in places(table)
     ]
     caption = "Number of trees of the models: mean of five splits, after early stopping"
-    return Grid(caption, ["trees asked for, data set", *(METHODS[method].title for method in table.methods)], rows)
+    header = ["trees asked for, data set", *(METHODS[method].title for method in table.methods)]
+    return Grid(caption, header, rows, folded=True)
 
 
 def _counts(table: Table, cells: Cells) -> Grid:
@@ -252,7 +253,7 @@ def _early_stopping(table: Table, without: Table) -> Section:
         "fits diverged", "without",
     ]  # fmt: skip
     text = (
-        "The test loss with a patience of five rounds on 10 % of the training rows, relative to that without early "
+        "The test loss with a patience of five rounds on 10% of the training rows, relative to that without early "
         "stopping. It costs a little where nothing would have gone wrong, and prevents failures."
     )
     return Section("Early stopping", [text], [Grid("With and without early stopping", header, rows)])

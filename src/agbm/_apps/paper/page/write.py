@@ -81,7 +81,7 @@ def _deviations() -> Section:
             "one for all numbers of trees, as a model with 30 trees is the start of one with 100; the candidates are "
             "the same for all splits and data sets",
         ],
-        ["rows for early stopping", "not said; the released scripts use the test rows", "10 % of the training rows"],
+        ["rows for early stopping", "not said; the released scripts use the test rows", "10% of the training rows"],
         ["model that is kept", "not said; the released scripts keep the last one", "the best one"],
         ["depth 3", "the released scripts grow four levels", "three levels"],
         ["rows per leaf, leaf values", "not said", "at least one; means of residuals"],
