@@ -77,7 +77,7 @@ def test_tables_with_other_conventions_are_parts_of_their_own():
 
 def test_results_are_stored_and_read(numbers, tmp_path, monkeypatch):
     monkeypatch.setattr(curves, "TREES", {"housing": 5})
-    made = results.made_by("agbm paper all", 3)
+    made = results.made_by("curves", "agbm paper all", 3)
     invented = Table(Conventions(), outcomes_of(lambda run, trees: (0.1, 0.2 + 0.01 * run.split)))
     found = [curves.curve(Line("housing", 2, "gbm", 0.1), numbers, 0)]
     results.save("table", invented, made, tmp_path)

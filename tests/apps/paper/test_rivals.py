@@ -443,7 +443,7 @@ class TestComparison:
         assert comparison.best("fading").better == 12
         assert comparison.best("newton").tables == 6
         assert comparison.best("gpboost-nesterov").test == pytest.approx(1.1, abs=0.01)
-        assert comparison.reach("fading", 0.12, 0.03).reached == 12
+        assert comparison.reach("fading", 0.12, 0.03).reached == 6
         assert comparison.reach("vagbm", 1.0, 0.12).trees == math.inf
         assert comparison.after_trees("fading", 400).test == pytest.approx(0.9, abs=0.01)
         assert comparison.after_time("fading", 2.0).test == pytest.approx(0.9, abs=0.01)

@@ -43,7 +43,6 @@ class TestProof:
         total = np.array(track.columns["error_terms"])
         assert (total <= 0).all()
         assert (np.array(track.columns["potential"]) <= (track.start_potential + total) * (1 + 1e-9)).all()
-        np.testing.assert_allclose(track.columns["bound_of_proof"], 4 * np.array(track.columns["bound"]))
 
     def test_other_momenta_are_labelled(self, known):
         tracks = list(proof.tracks(known, 10))

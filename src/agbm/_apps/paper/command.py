@@ -73,12 +73,15 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     for name, (_, text) in _PARTS.items():
         part = parts.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
         _add_common(part)
+        if name in ("table", "curves"):
+            _add_seed(part)
         if name == "table":
             _add_conventions(part)
         part.set_defaults(run=run_parts, parts=[name])
     text = "all parts of the paper"
     every = parts.add_parser("all", help=text, description=text[0].upper() + text[1:] + ", one after the other.")
     _add_common(every)
+    _add_seed(every)
     _add_conventions(every)
     every.set_defaults(run=run_parts, parts=[name for name in _PARTS if name != "rivals"])
     _add_page(parts)
@@ -105,7 +108,12 @@ def _add_common(part: argparse.ArgumentParser) -> None:
         "files are downloaded)",
     )
     part.add_argument("--jobs", type=int, default=joblib.cpu_count(), help="number of processes (%(default)s)")
-    part.add_argument("--seed", type=int, default=0, help="seed of the splits and of the search (%(default)s)")
+    part.set_defaults(seed=0)
+
+
+def _add_seed(part: argparse.ArgumentParser) -> None:
+    help_text = "seed of the splits and of the search, of the table and the curves (%(default)s)"
+    part.add_argument("--seed", type=int, default=0, help=help_text)
 
 
 def _add_out(part: argparse.ArgumentParser) -> None:
@@ -150,7 +158,7 @@ def run_parts(arguments: argparse.Namespace) -> None:
         with counting(name) as progress:
             found = compute(arguments, arguments.out / "units", progress)
         name = results.part_of(found.conventions) if name == "table" else name
-        results.save(name, found, results.made_by(arguments.command_line, arguments.seed), arguments.out)
+        results.save(name, found, results.made_by(name, arguments.command_line, arguments.seed), arguments.out)
     _show(page.write(results.load(arguments.out), arguments.out))
 
 

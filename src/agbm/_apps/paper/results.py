@@ -46,10 +46,18 @@ def part_of(conventions: Conventions) -> str:
     return "table" if conventions.keep == "best" and conventions.validation == "held-out" else "table_released"
 
 
-def made_by(command: str, seed: int) -> dict[str, str]:
+def made_by(part: str, command: str, seed: int) -> dict[str, str]:
     """The command, seed and versions that are needed to reproduce the numbers."""
-    packages = {name: version(name) for name in ("agbm", "numpy", "scipy", "scikit-learn")}
-    return {"command": command, "seed": str(seed), "Python": platform.python_version(), **packages}
+    seeded = {"seed": str(seed)} if part in (*TABLES, "curves") else {}
+    names = ["agbm", "numpy", "scipy", "scikit-learn"]
+    if part == "rivals" and rivals.has_gpboost():
+        names.append("gpboost")
+    return {
+        "command": command,
+        **seeded,
+        "Python": platform.python_version(),
+        **{name: version(name) for name in names},
+    }
 
 
 def save(part: str, found: Any, made: Mapping[str, str], folder: Path) -> None:

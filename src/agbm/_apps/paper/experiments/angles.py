@@ -1,7 +1,7 @@
-"""The cosine between a residual and its best tree, by depth of the trees: how weak the weak learners are.
+"""The cosine between a residual and its tree, by depth of the trees: how weak the weak learners are.
 
-The paper's Theta is the smallest cosine over all residuals. The residuals of a run give an upper bound for it, and so
-does pure noise, which every residual approaches when only noise is left.
+The paper's Theta is the smallest cosine over all residuals. For trees as they are grown, the residuals of a run give an
+upper bound, and so does pure noise, which every residual approaches when only noise is left.
 """
 
 from __future__ import annotations

@@ -91,7 +91,7 @@ class Track:
     """Number of iterations with a potential above V^0 plus the sum of delta; None if that is not defined."""
     columns: Mapping[str, list[float]]
     """cosine_residual, cosine_corrected, admitted (gamma for the cosines so far), gap, gap_of_gbm (after as many
-    iterations, with half the trees), bound, bound_of_proof, potential, and error_terms (the sum of delta so far)."""
+    iterations, with half the trees), bound, potential, and error_terms (the sum of delta so far)."""
 
 
 def known_problem(data: DataSet, n_threads: int = 1) -> Known:
@@ -228,7 +228,7 @@ def _columns(known: Known, steps: list[Step[Array]], gamma: float, smallest: flo
     columns: dict[str, list[float]] = {
         "cosine_residual": [s.cosine_residual for s in steps],
         "cosine_corrected": [s.cosine_corrected for s in steps],
-        "gap": [], "bound": [], "bound_of_proof": [], "potential": [], "error_terms": [],
+        "gap": [], "bound": [], "potential": [], "error_terms": [],
     }  # fmt: skip
     for m, step in enumerate(steps):
         assert step.r is not None
@@ -239,7 +239,6 @@ def _columns(known: Known, steps: list[Step[Array]], gamma: float, smallest: flo
         total += error_term(step.alpha, _squared(step.r), previous_alpha, squared_error) if error_term else float("nan")
         columns["gap"].append(gap)
         columns["bound"].append(bound)
-        columns["bound_of_proof"].append(4.0 * bound)
         columns["potential"].append(potential(gap, step.alpha, step.theta, _squared(known.optimum - h_hat)))
         columns["error_terms"].append(total)
         previous_alpha = step.alpha

@@ -167,9 +167,9 @@ class Comparison:
         return versus(self.of(method, None), theirs, lambda run: run.at_times[k])
 
     def reach(self, method: str, rate: float | None, goal: float, within: float = 1.0) -> Reach:
-        """How a method in a role reaches a multiple of the loss of its baseline with the rate `goal`."""
-        goals = self.of(baseline_of(method), goal)
-        mine = [(run, goals[name]) for name, run in self.of(method, rate).items()]
+        """How a method reaches a multiple of its baseline's loss with the rate `goal`, on the tables that evaluate."""
+        goals, runs = self.of(baseline_of(method), goal), self.of(method, rate)
+        mine = [(runs[name], goals[name]) for name in self.halves[1] if name in runs]
         ratios = [trees_to(run, within * theirs.test) / max(theirs.trees, 1.0) for run, theirs in mine]
         return Reach(len(ratios), int(np.sum(np.isfinite(ratios))), float(np.median(ratios)))
 

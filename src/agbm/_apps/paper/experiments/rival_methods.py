@@ -324,7 +324,7 @@ RIVALS: dict[str, Rival] = {
     "agbm-released": Rival("AGBM, sign of the released code", _LU, _of(AGBM(correction=-1.0))),
     "agbmr": Rival("AGBMR", _LU, _of(AGBM(restart="loss_rise"))),
     "agb": Rival("AGB", "Biau, Cadre and Rouvière (2018)", agb),
-    "hybrid": Rival("VAGBM, then plain", "Schalk, Bischl and Rügamer (2022)", hybrid),
+    "hybrid": Rival("VAGBM, then plain", "after Schalk, Bischl and Rügamer (2022), who begin with AGBM", hybrid),
     "newton": Rival(
         "gradient-regularised Newton", "Zozoulenko, Falkowski, Cass and Gonon (2026)", regularised_newton, ("binary",)
     ),

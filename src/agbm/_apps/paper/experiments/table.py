@@ -142,7 +142,7 @@ class Nearer(NamedTuple):
 def nearer(table: Table, method: str, other: str) -> Nearer:
     """Compare two methods by how close their loss relative to GBM's is to the printed ratio for AGBM.
 
-    Ratios are used because our GBM differs slightly from ..printed one.
+    Ratios are used because our GBM differs slightly from the printed one.
     """
     ours = {(c.method, c.data, c.trees): c.losses for c in table.cells()}
     counts = dict.fromkeys(Losses._fields, 0)
@@ -170,7 +170,7 @@ def beside_print(table: Table, method: str) -> list[tuple[Losses, Losses]]:
 
 
 def within_printed_errors(table: Table, method: str) -> int:
-    """Number of cells whose test loss differs from ..printed one by at most twice the printed error."""
+    """Number of cells whose test loss differs from the printed one by at most twice the printed error."""
     pairs = beside_print(table, method)
     return sum(abs(ours.test.mean - printed.test.mean) <= 2 * printed.test.error for ours, printed in pairs)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,8 +86,12 @@ def halves(kinds: Mapping[str, str]) -> tuple[list[str], list[str]]:
 
 
 def load(folder: Path | None) -> list[Table]:
-    """The paper's data sets (see data_sets.py), and the tables of the folder's index if there is one."""
-    return [*of_paper(folder), *([] if folder is None else of_suite(folder))]
+    """The paper's data sets (see data_sets.py), and the tables of the folder's index if there is one.
+
+    None is the folder of the environment variable that data_sets.py reads, too.
+    """
+    given = folder or os.environ.get(data_sets.VARIABLE)
+    return [*of_paper(folder), *(of_suite(Path(given)) if given else [])]
 
 
 def of_paper(folder: Path | None) -> list[Table]:

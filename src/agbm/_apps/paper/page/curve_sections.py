@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,7 +10,7 @@ from functools import cached_property
 from ..experiments.curves import LEVELS, MOMENTA, STEPS, STUMPS, TREES, Curve, Line
 from ..experiments.protocol import N_SPLITS
 from .document import Figure, Grid, Section
-from .wording import mean_ratio, number, of, ratio
+from .wording import number, of, ratio
 
 FIGURE_STEPS = (1.0, 0.1, 0.01)
 FIGURE_MOMENTA = (0.1, 0.3, 1.0)
@@ -137,14 +138,14 @@ def _best_and_worst(curves: Curves) -> str:
     return ""
 
 
-def sensitivity(curves: Curves, data: str, trees: int | None) -> list[float]:
-    """AGBM's test loss relative to GBM's for all momenta, with some number of trees or with the best one."""
+def sensitivity(curves: Curves, data: str, trees: int | None, momenta: Sequence[float] = MOMENTA) -> list[float]:
+    """AGBM's test loss relative to GBM's for some momenta, with some number of trees or with the best one."""
 
     def loss(curve: Curve) -> float:
         return curve.lowest_test if trees is None else test_at(curve, trees)
 
     base = loss(curves(data, "gbm"))
-    return [loss(curve) / base for curve in curves.momenta(data, USUAL_STEP)]
+    return [loss(curves(data, "agbm", USUAL_STEP, gamma)) / base for gamma in momenta]
 
 
 def _spread(values: Sequence[float]) -> float:
@@ -208,8 +209,15 @@ def earlier(curves: Curves, step: float = USUAL_STEP, gamma: float = 0.1) -> tup
     return sum(found), len(found)
 
 
-def vagbm_against_gbm(curves: Curves, step: float = USUAL_STEP) -> float:
-    """The lowest test loss of VAGBM relative to GBM's, geometric mean over data sets."""
-    return mean_ratio(
-        curves(data, "vagbm", step).lowest_test / curves(data, "gbm", step).lowest_test for data in curves.data_sets
-    )
+def trees_for_similar_loss(curves: Curves, step: float = USUAL_STEP, within: float = 1.02) -> list[tuple[float, float]]:
+    """By data set: trees of AGBM with its best momentum, and of GBM, until a multiple of GBM's lowest test loss."""
+
+    def reached(curve: Curve, loss: float) -> float:
+        return next((n for n, test in zip(curve.trees, curve.test, strict=True) if test <= loss), math.inf)
+
+    found = []
+    for data in curves.data_sets:
+        gbm = curves(data, "gbm", step)
+        goal = within * gbm.lowest_test
+        found.append((min(reached(curve, goal) for curve in curves.momenta(data, step)), reached(gbm, goal)))
+    return found
