@@ -124,14 +124,20 @@ class Comparison:
         found = self._index[method, rate]
         return {name: run for name, run in found.items() if kind is None or run.kind == kind}
 
-    def chosen_rate(self, method: str) -> float:
-        """The rate with the lowest geometric mean of test losses on the tables that choose."""
+    @cached_property
+    def _chosen_rates(self) -> dict[str, float]:
+        return {method: self._lowest_rate(method) for method in [*self.methods, *self.of_gpboost]}
 
+    def _lowest_rate(self, method: str) -> float:
         def mean(rate: float) -> float:
             runs = self.of(method, rate)
             return float(gmean([runs[name].test for name in self.halves[0] if name in runs]))
 
         return min(RATES, key=mean)
+
+    def chosen_rate(self, method: str) -> float:
+        """The rate with the lowest geometric mean of test losses on the tables that choose."""
+        return self._chosen_rates[method]
 
     def chosen(self, method: str) -> OfTables:
         """The runs with the chosen rate on the tables that evaluate."""
