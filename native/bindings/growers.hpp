@@ -65,12 +65,13 @@ class GrowerBase {
                           to_numpy(std::vector<double>(tree.value), n, tree.n_values));
   }
 
-  FeatureSample make_sample(const std::optional<Vector<std::uint8_t>>& features, double node_share,
-                            std::uint64_t seed) const {
+  TreeSample make_sample(const std::optional<Vector<std::uint8_t>>& features, double node_share, int n_outputs,
+                         std::uint64_t seed) const {
     require(node_share > 0.0 && node_share <= 1.0, "node_share: must be from 0 (excluded) to 1");
     require(!features || static_cast<int>(features->size()) == matrix_.n_features,
             "features: must have one entry for each feature");
-    return {features ? features->data() : nullptr, node_share, seed};
+    require(n_outputs >= 0, "n_outputs: must not be negative");
+    return {features ? features->data() : nullptr, node_share, n_outputs, seed};
   }
 
   const BinnedMatrix& matrix_;
@@ -129,12 +130,12 @@ class Grower : GrowerBase {
                  const std::optional<Vector<std::int64_t>>& repeats, const Vectors& distances,
                  const std::vector<double>& shares, const std::optional<Vector<std::int64_t>>& steps,
                  const std::optional<Vector<Row>>& rows, const Ring& ring,
-                 const std::optional<Vector<std::uint8_t>>& features, double node_share, std::uint64_t seed,
-                 double min_hessian_leaf, const std::vector<double>& l2_regularization) {
+                 const std::optional<Vector<std::uint8_t>>& features, double node_share, int n_outputs,
+                 std::uint64_t seed, double min_hessian_leaf, const std::vector<double>& l2_regularization) {
     TreeInputs inputs = make_inputs(matrix_, residuals, hessians, repeats, ring, n_threads_);
     inputs.quantiles = make_quantiles(distances, shares, steps, inputs.n_rows, inputs.n_residuals);
     set_regularization(inputs, min_hessian_leaf, l2_regularization);
-    const FeatureSample sample = make_sample(features, node_share, seed);
+    const TreeSample sample = make_sample(features, node_share, n_outputs, seed);
     require(!rows || rows->size() > 0, "rows: none");
     const Row* chosen = chosen_rows(rows, inputs);
     const std::size_t n_rows = matrix_.n_rows;
@@ -175,12 +176,22 @@ class PythonSums : public RowSums {
  public:
   void begin(const nb::object& others, std::size_t n_cells, const TreeInputs& inputs) {
     others_ = others;
+    inputs_ = inputs;
     n_cells_ = n_cells;
     n_sums_ = inputs.n_sums();
     n_outputs_ = inputs.quantiles.n_outputs;
     splits_.clear();
   }
   void end() { others_ = nb::none(); }
+
+  void summed_by(const Sketch& sketch) override {
+    inputs_.sketch = sketch;
+    n_words_ = n_cells_ * channels_of(inputs_).n();
+    std::vector<std::int32_t> sums(sketch.sums.begin(), sketch.sums.end());
+    const std::size_t n = sums.size();
+    nb::gil_scoped_acquire gil;
+    others_.attr("summed_by")(to_numpy(std::move(sums), n), sketch.n_residuals);
+  }
 
   // Splits are sent with the next request.
   void split(const std::vector<NodeSplit>& splits) override {
@@ -192,8 +203,8 @@ class PythonSums : public RowSums {
     std::vector<std::int32_t> nodes;
     for (const NodeCells& node : wanted) nodes.push_back(node.node);
     nb::gil_scoped_acquire gil;
-    const Vector<std::int64_t> sums = ask("histograms", std::move(nodes), wanted.size() * n_cells_);
-    for (std::size_t i = 0; i < wanted.size(); ++i) std::copy_n(sums.data() + i * n_cells_, n_cells_, wanted[i].cells);
+    const Vector<std::int64_t> sums = ask("histograms", std::move(nodes), wanted.size() * n_words_);
+    for (std::size_t i = 0; i < wanted.size(); ++i) std::copy_n(sums.data() + i * n_words_, n_words_, wanted[i].cells);
   }
 
   std::vector<std::int64_t> noise() override {
@@ -228,7 +239,9 @@ class PythonSums : public RowSums {
   }
 
   nb::object others_ = nb::none();
-  std::size_t n_cells_ = 0, n_sums_ = 0, n_outputs_ = 0;
+  TreeInputs inputs_;                      // of the tree that is being grown
+  std::size_t n_cells_ = 0, n_words_ = 0;  // of a histogram
+  std::size_t n_sums_ = 0, n_outputs_ = 0;
   std::vector<std::int64_t> splits_;  // words of those that have not been sent
 };
 
@@ -241,12 +254,12 @@ class RemoteGrower : GrowerBase {
         grower_(m, rules, search_) {}
 
   nb::tuple grow(const nb::object& sums, std::int64_t n_repeated, const std::vector<double>& max, int n_residuals,
-                 int n_quantiles, const std::optional<Vector<std::uint8_t>>& features, double node_share,
+                 int n_quantiles, const std::optional<Vector<std::uint8_t>>& features, double node_share, int n_outputs,
                  std::uint64_t seed, double min_hessian_leaf, const std::vector<double>& l2_regularization) {
     const TreeInputs inputs =
         inputs_of_others(n_repeated, max, n_residuals, n_quantiles, min_hessian_leaf, l2_regularization);
-    const FeatureSample sample = make_sample(features, node_share, seed);
-    sums_.begin(sums, matrix_.n_cells() * channels_of(inputs).n(), inputs);
+    const TreeSample sample = make_sample(features, node_share, n_outputs, seed);
+    sums_.begin(sums, matrix_.n_cells(), inputs);
     try {
       nb::gil_scoped_release release;
       grower_.grow(inputs, sample, InterruptCheck{});
@@ -274,11 +287,11 @@ class DeviceGrower : GrowerBase {
   nb::tuple grow(DeviceRows& rows, const nb::object& host, Address stream, const std::vector<Address>& residuals,
                  const std::vector<Address>& hessians, Address repeats, std::int64_t n_repeated, Address chosen,
                  std::int64_t n_chosen, std::int64_t n_train, const Ring& ring, int n_quantiles, Address values,
-                 const std::optional<Vector<std::uint8_t>>& features, double node_share, std::uint64_t seed,
-                 double min_hessian_leaf, const std::vector<double>& l2_regularization) {
+                 const std::optional<Vector<std::uint8_t>>& features, double node_share, int n_outputs,
+                 std::uint64_t seed, double min_hessian_leaf, const std::vector<double>& l2_regularization) {
     require(!residuals.empty() && n_chosen > 0, "residuals: must not be empty, and a tree must have rows");
-    const FeatureSample sample = make_sample(features, node_share, seed);
-    const std::size_t n_outputs = static_cast<std::size_t>(std::max(n_quantiles, 0));
+    const TreeSample sample = make_sample(features, node_share, n_outputs, seed);
+    const std::size_t n_of_quantiles = static_cast<std::size_t>(std::max(n_quantiles, 0));
     // Until end(): an object of Python that refers to this one would never be freed.
     rows.begin(
         [memory = nb::object(host.attr("memory"))](const char* name, std::size_t n_words, bool keep) {
@@ -286,8 +299,8 @@ class DeviceGrower : GrowerBase {
           return nb::cast<Address>(memory(name, n_words, keep));
         },
         stream, {n_train, as_ring(ring), residuals, hessians, repeats, chosen, n_chosen});
-    search_.begin(rows,
-                  [&](const std::vector<std::int32_t>& leaves) { return quantiles_from(host, leaves, n_outputs); });
+    search_.begin(
+        rows, [&](const std::vector<std::int32_t>& leaves) { return quantiles_from(host, leaves, n_of_quantiles); });
     try {
       nb::gil_scoped_release release;
       const TreeInputs inputs = inputs_of_others(n_repeated, rows.largest(), static_cast<int>(residuals.size()),

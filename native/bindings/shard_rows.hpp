@@ -55,6 +55,24 @@ class ShardRows {
     rows_.start(inputs, chosen, rows ? rows->size() : 0);
   }
 
+  // Which residuals, and then hessians, histograms sum (none: all), and how many of them are residuals.
+  void summed_by(const Vector<std::int32_t>& sums, int n_residuals) {
+    require(rows_.n_nodes() > 0, "summed_by: no tree has been started");
+    const Sketch sketch{{sums.data(), sums.data() + sums.size()}, n_residuals};
+    const int n_hessians = static_cast<int>(sums.size()) - n_residuals;
+    require(sketch.all() || (n_residuals > 0 && n_hessians >= 0), "n_residuals: must be from 1 to the number of sums");
+    for (std::size_t k = 0; k < sums.size(); ++k) {
+      const bool is_residual = static_cast<int>(k) < n_residuals;
+      const int least = is_residual ? 0 : inputs_.n_residuals,
+                end = is_residual ? inputs_.n_residuals : inputs_.n_sums();
+      require(sketch.sums[k] >= least && sketch.sums[k] < end, "sums: no such residual or hessian");
+    }
+    require(sketch.all() || n_hessians == 0 || n_residuals % n_hessians == 0,
+            "sums: the number of residuals must be a multiple of that of hessians");
+    nb::gil_scoped_release release;
+    rows_.summed_by(sketch);
+  }
+
   void split(const RowMajor<std::int64_t>& splits) {
     require(splits.shape(1) == kSplitWords, "splits: must be (split, 7)");
     std::vector<NodeSplit> parsed;
@@ -71,10 +89,12 @@ class ShardRows {
   }
 
   nb::ndarray<nb::numpy, std::int64_t> histograms(const Vector<std::int32_t>& nodes) {
+    const std::vector<std::int32_t> known = known_nodes(nodes);
+    require(rows_.n_channels() > 0, "histograms: summed_by() has not been called");
     const std::size_t n_cells = matrix_.n_cells() * rows_.n_channels();
     std::vector<std::int64_t> cells(nodes.size() * n_cells);
     std::vector<NodeCells> wanted;
-    for (std::int32_t node : known_nodes(nodes)) wanted.push_back({node, cells.data() + wanted.size() * n_cells});
+    for (std::int32_t node : known) wanted.push_back({node, cells.data() + wanted.size() * n_cells});
     {
       nb::gil_scoped_release release;
       rows_.build(wanted);

@@ -90,19 +90,21 @@ void bind_growers(nb::module_& m) {
       "grow", &Grower::grow, nb::kw_only(), "residuals"_a.noconvert(), "hessians"_a.noconvert().none(),
       "repeats"_a.noconvert().none(), "distances"_a.noconvert() = nb::list(), "shares"_a = std::vector<double>(),
       "steps"_a.noconvert().none() = nb::none(), "rows"_a.noconvert().none(), "ring"_a = Ring(),
-      "features"_a.noconvert().none(), "node_share"_a, "seed"_a, "min_hessian_leaf"_a, "l2_regularization"_a,
+      "features"_a.noconvert().none(), "node_share"_a, "n_outputs"_a = 0, "seed"_a, "min_hessian_leaf"_a,
+      "l2_regularization"_a,
       "A tree for residuals, one array per residual: its parts and its values on all rows. With distances, one array "
       "per output, the leaf values for each output's first residual are quantiles of these. `rows` are those of the "
       "matrix to grow on, None for all that residuals have. `ring` is the begin, the end and the first row of the "
-      "ring of rows; see row_ring.hpp.");
+      "ring of rows; see row_ring.hpp. Splits are chosen by `n_outputs` outputs that are drawn at random; 0: by all.");
   nb::class_<RemoteGrower> remote(m, "RemoteGrower", "Grows trees on rows of other processes, from sums over them.");
   def_init(remote);
   remote.def(
       "grow", &RemoteGrower::grow, nb::kw_only(), "sums"_a, "n_repeated"_a, "max"_a, "n_residuals"_a,
-      "n_quantiles"_a = 0, "features"_a.noconvert().none(), "node_share"_a, "seed"_a, "min_hessian_leaf"_a,
-      "l2_regularization"_a,
-      "The parts of a tree. `sums` has the methods histograms(splits, nodes), noise() and leaf_sums(splits, leaves) "
-      "of ShardRows, for all shards together, and leaf_quantiles(leaves), (leaf, output), flat.");
+      "n_quantiles"_a = 0, "features"_a.noconvert().none(), "node_share"_a, "n_outputs"_a = 0, "seed"_a,
+      "min_hessian_leaf"_a, "l2_regularization"_a,
+      "The parts of a tree. `sums` has the methods histograms(splits, nodes), noise(), summed_by(sums, n_residuals) "
+      "and leaf_sums(splits, leaves) of ShardRows, for all shards together, and leaf_quantiles(leaves), (leaf, "
+      "output), flat.");
 }
 
 void bind_device(nb::module_& m) {
@@ -127,7 +129,8 @@ void bind_device(nb::module_& m) {
   grower.def(
       "grow", &DeviceGrower::grow, nb::kw_only(), "rows"_a, "host"_a, "stream"_a, "residuals"_a, "hessians"_a,
       "repeats"_a, "n_repeated"_a, "chosen"_a, "n_chosen"_a, "n_train"_a, "ring"_a, "n_quantiles"_a, "values"_a,
-      "features"_a.noconvert().none(), "node_share"_a, "seed"_a, "min_hessian_leaf"_a, "l2_regularization"_a,
+      "features"_a.noconvert().none(), "node_share"_a, "n_outputs"_a = 0, "seed"_a, "min_hessian_leaf"_a,
+      "l2_regularization"_a,
       "The parts of a tree; its values on all rows are written to `values`. Arrays are given as addresses, 0 for "
       "none. `host` has the methods memory and leaf_quantiles of DeviceTreeRows in agbm/_engines/device/growth.py.");
 }
@@ -142,6 +145,8 @@ void bind_shard(nb::module_& m) {
            "Take residuals. Returns the number of rows, counting repeats, and the largest absolute values.")
       .def("start", &ShardRows::start, nb::kw_only(), "n_repeated"_a, "max"_a, "rows"_a.noconvert().none(),
            "Begin a tree, given the number of rows and the largest absolute values of all shards.")
+      .def("summed_by", &ShardRows::summed_by, "sums"_a.noconvert(), "n_residuals"_a,
+           "Which residuals, and then hessians, histograms sum: none for all, and how many of them are residuals.")
       .def("split", &ShardRows::split, "splits"_a.noconvert(), "Send the rows of nodes to their children.")
       .def("histograms", &ShardRows::histograms, "nodes"_a.noconvert(),
            "Histograms of nodes, one after the other, flat.")

@@ -94,8 +94,9 @@ class DeviceRows {
   }
 
   // Begins a tree: its rows as integers, and the histogram of the root. Returns the sums of the root.
-  std::vector<std::int64_t> start(const Channels& channels, const GrowthRules& rules) {
+  std::vector<std::int64_t> start(const Channels& channels, const Sketch& sketch, const GrowthRules& rules) {
     channels_ = &channels;
+    sketch_ = sketch;
     rules_ = &rules;
     form_ = RowForm(channels, inputs_.repeats != 0);
     histogram_words_ = static_cast<std::size_t>(table_.n_cells) * channels.n();
@@ -109,7 +110,7 @@ class DeviceRows {
     std::vector<std::int64_t> message;
     append_words(message, Family{0, 0, -1, {-1, -1}});  // the root
     for (int c = 0; c < form_.n; ++c) {
-      const bool counts_only = c >= static_cast<int>(inputs_.n_sums());
+      const bool counts_only = c >= n_summed();
       message.push_back(as_word(counts_only ? 0.0 : std::ldexp(1.0, channels.exponent[c])));
     }
     const Address root = send(message);
@@ -237,6 +238,9 @@ class DeviceRows {
   }
   std::int64_t blocks_over_rows() const { return blocks_for(inputs_.n, kRowsPerBlock); }
 
+  // Residuals and hessians that histograms sum.
+  int n_summed() const { return channels_->n_residuals + channels_->n_hessians; }
+
   // Writes the integers of all training rows.
   void pack(Address scales) {
     const int n = form_.n;
@@ -244,8 +248,8 @@ class DeviceRows {
     for (int first = 0; first < n; first += kChannelsAtOnce) {
       Address x[kChannelsAtOnce];
       for (int c = 0; c < kChannelsAtOnce; ++c) {
-        const std::size_t k = static_cast<std::size_t>(first + c);
-        x[c] = inputs_.residual_or_hessian(k < inputs_.n_sums() ? k : 0);  // counts alone need no numbers
+        const int k = first + c;
+        x[c] = inputs_.residual_or_hessian(k < n_summed() ? sketch_.sum(k) : 0);  // counts alone need no numbers
       }
       calls_.launch(Kernel::kPack, blocks_for(inputs_.n_train, kThreads), kThreads, 0, x[0], x[1], x[2], x[3], scales,
                     std::min(kChannelsAtOnce, n - first), first, n, form_.count_bits, inputs_.repeats, packed,
@@ -328,6 +332,7 @@ class DeviceRows {
   DeviceMemory memory_;
   DeviceInputs inputs_;  // of the tree that is being grown
   const Channels* channels_ = nullptr;
+  Sketch sketch_;
   RowForm form_;
   const GrowthRules* rules_ = nullptr;
   std::size_t histogram_words_ = 0;

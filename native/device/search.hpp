@@ -40,7 +40,7 @@ class DeviceSearch : public NodeSearch {
     slots_.assign(1, 0);
     free_slots_.clear();
     n_slots_ = 1;
-    return rows_->start(channels, rules_);
+    return rows_->start(channels, inputs.sketch, rules_);
   }
 
   void split(const std::vector<NodeSplit>& splits) override {
@@ -94,12 +94,10 @@ class DeviceSearch : public NodeSearch {
     if (slots_[node] != kNoSlot) free_slots_.push_back(std::exchange(slots_[node], kNoSlot));
   }
 
-  std::vector<std::int64_t> noise() override {
+  std::vector<std::int64_t> noise(const TreeInputs& inputs) override {
     std::vector<int> exponents;
-    for (int group = 0; group < inputs_->n_hessians; ++group) {
-      exponents.push_back(inputs_->hessian_noise_exponent(group));
-    }
-    for (int k = 0; k < inputs_->n_residuals; ++k) exponents.push_back(inputs_->residual_noise_exponent(k));
+    for (int group = 0; group < inputs.n_hessians; ++group) exponents.push_back(inputs.hessian_noise_exponent(group));
+    for (int k = 0; k < inputs.n_residuals; ++k) exponents.push_back(inputs.residual_noise_exponent(k));
     return rows_->noise(exponents);
   }
 

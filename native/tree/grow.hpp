@@ -25,10 +25,12 @@
 
 namespace agbm {
 
-// The features that a tree may use (null: all), and the share of them that each node may be split on.
-struct FeatureSample {
+// What is drawn for a tree: the features that it may use (null: all), the share of them that each node may be split on,
+// and the number of outputs that splits are chosen by (0: all).
+struct TreeSample {
   const std::uint8_t* features = nullptr;
   double node_share = 1.0;
+  int n_outputs = 0;
   std::uint64_t seed = 0;
 };
 
@@ -44,7 +46,7 @@ class NodeFeatures {
   }
 
   // Begins a tree with its root.
-  void start(const FeatureSample& sample) {
+  void start(const TreeSample& sample) {
     sample_ = sample;
     chosen_.clear();
     groups_.clear();
@@ -114,7 +116,7 @@ class NodeFeatures {
   const BinnedMatrix& matrix_;
   const std::vector<std::vector<int>>& interactions_;
   const bool has_shared_columns_;
-  FeatureSample sample_;
+  TreeSample sample_;
   std::vector<int> all_;                  // features that are used
   std::vector<std::vector<int>> groups_;  // that are still allowed in each node; empty without interactions
   std::deque<std::vector<int>> chosen_;   // features of single nodes that may not use all
@@ -224,7 +226,7 @@ class TreeGrower {
   }
 
   // `pause` is called between batches and may throw, which stops the growth.
-  void grow(const TreeInputs& inputs, const FeatureSample& sample, const std::function<void()>& pause) {
+  void grow(const TreeInputs& inputs, const TreeSample& sample, const std::function<void()>& pause) {
     start(inputs, sample);
     while (take_batch()) {
       pause();
@@ -268,17 +270,24 @@ class TreeGrower {
     return nodes_[node].depth < rules_.max_depth && tree_.count[node] >= 2 * rules_.min_samples_leaf;
   }
 
-  void start(const TreeInputs& inputs, const FeatureSample& sample) {
+  void start(const TreeInputs& inputs, const TreeSample& sample) {
     inputs_ = inputs;
     features_.start(sample);
-    channels_ = channels_of(inputs);
+    const bool sketches = sample.n_outputs > 0 && sample.n_outputs < inputs.n_groups() && !rules_.bounded();
+    const std::vector<std::int64_t> noise =
+        sketches || has_categories_ ? search_.noise(inputs_) : std::vector<std::int64_t>();
+    inputs_.sketch = sketches ? drawn_sketch(inputs, noise, sample.n_outputs, sample.seed) : Sketch();
+    channels_ = channels_of(inputs_);
     tree_ = GrownTree{};
     tree_.n_values = inputs.n_residuals;
     n_leaves_ = 1;
     nodes_.assign(1, {0, {}});
     pending_.clear();
     total_.assign(1, search_.start(inputs_, channels_));
-    if (has_categories_) channels_.noise = noise_of(inputs, search_.noise());
+    if (has_categories_) {
+      const std::vector<double> of_all = noise_of(inputs, noise);
+      for (int k = 0; k < channels_.n_residuals; ++k) channels_.noise.push_back(of_all[inputs_.sketch.sum(k)]);
+    }
     start_bounds();
     tree_.add(channels_.count_in(total_[0].back()));
     search({}, may_split(0) ? std::vector<std::int32_t>{0} : std::vector<std::int32_t>{});

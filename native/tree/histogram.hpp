@@ -94,6 +94,24 @@ void add_rows(const HistogramTask& given) {
   }
 }
 
+// Trees for some residuals with a hessian each: loops over columns, with straight-line code for one.
+template <int Channels>
+void add_rows_by_column(const HistogramTask& given, const ColumnGroup& group) {
+  const HistogramTask task = given;
+  const int width = group.width;
+  const std::size_t stride = std::size_t{static_cast<unsigned>(group.cells)} * Channels;
+  for (std::size_t i = 0; i < task.n; ++i) {
+    const std::size_t row = task.rows != nullptr ? task.rows[i] : task.first_row + i;
+    const std::uint8_t* code = task.codes + row * width;
+    std::array<std::int64_t, Channels> value;
+    std::copy_n(task.packed + row * Channels, Channels, value.begin());
+    std::int64_t* cells = task.cells;
+    for (int j = 0; j < width; ++j, cells += stride) {
+      add_cell<Channels>(cells + std::size_t{code[j]} * Channels, value.data());
+    }
+  }
+}
+
 // Any number of channels: trees for many residuals.
 inline void add_rows_wide(const HistogramTask& task, int channels, const ColumnGroup& group) {
   for (std::size_t i = 0; i < task.n; ++i) {
@@ -183,6 +201,9 @@ inline void accumulate(const HistogramTask& task, int channels, const ColumnGrou
     case 2: return add_rows_of_channels<2>(task, group);
     case 3: return add_rows_of_channels<3>(task, group);
     case 4: return add_rows_of_channels<4>(task, group);
+    case 6: return add_rows_by_column<6>(task, group);
+    case 8: return add_rows_by_column<8>(task, group);
+    case 10: return add_rows_by_column<10>(task, group);
     default: return add_rows_wide(task, channels, group);
   }
 }

@@ -50,8 +50,9 @@ class HistogramSearch : public NodeSearch {
     few_rows_ = std::max(as_many, std::min(kFewRows, 2 * as_many));
   }
 
-  std::vector<std::int64_t> start(const TreeInputs&, const Channels& channels) override {
+  std::vector<std::int64_t> start(const TreeInputs& inputs, const Channels& channels) override {
     channels_ = &channels;
+    sums_.summed_by(inputs.sketch);
     slots_.assign(1, kNoSlot);
     free_slots_.clear();
     for (std::size_t slot = histograms_.size(); slot-- > 0;) free_slots_.push_back(static_cast<std::int32_t>(slot));
@@ -91,7 +92,7 @@ class HistogramSearch : public NodeSearch {
     if (slots_[node] != kNoSlot) free_slots_.push_back(std::exchange(slots_[node], kNoSlot));
   }
 
-  std::vector<std::int64_t> noise() override { return sums_.noise(); }
+  std::vector<std::int64_t> noise(const TreeInputs&) override { return sums_.noise(); }
   std::vector<std::int64_t> leaf_sums(const std::vector<std::int32_t>& leaves) override {
     return sums_.leaf_sums(leaves);
   }

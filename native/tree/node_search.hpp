@@ -43,6 +43,8 @@ struct NodeCells {
 class RowSums {
  public:
   virtual ~RowSums() = default;
+  // Before the histograms of a tree: which sums they have.
+  virtual void summed_by(const Sketch& sketch) = 0;
   virtual void split(const std::vector<NodeSplit>& splits) = 0;
   virtual void build(const std::vector<NodeCells>& wanted) = 0;
   // See noise_sums().
@@ -83,8 +85,8 @@ class NodeSearch {
   virtual void search(const std::vector<Siblings>& families, std::vector<Candidate>& candidates) = 0;
   // The node will not be split, or its children will not be.
   virtual void forget(std::int32_t node) = 0;
-  // See RowSums.
-  virtual std::vector<std::int64_t> noise() = 0;
+  // Before start(); see RowSums.
+  virtual std::vector<std::int64_t> noise(const TreeInputs& inputs) = 0;
   virtual std::vector<std::int64_t> leaf_sums(const std::vector<std::int32_t>& leaves) = 0;
   virtual std::vector<double> leaf_quantiles(const std::vector<std::int32_t>& leaves) = 0;
 };

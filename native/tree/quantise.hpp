@@ -11,6 +11,7 @@
 #include <numeric>
 #include <vector>
 
+#include "base/hash.hpp"
 #include "base/memory.hpp"
 #include "base/parallel.hpp"
 #include "base/simd.hpp"
@@ -113,6 +114,15 @@ struct LeafQuantiles {
   }
 };
 
+// Which residuals, with their hessians, histograms sum: all, or a sketch of some of them. Leaves have values for all.
+struct Sketch {
+  std::vector<int> sums;  // numbers of the residuals, then of the hessians, ascending; empty: all
+  int n_residuals = 0;    // in `sums`
+
+  bool all() const { return sums.empty(); }
+  int sum(int channel) const { return all() ? channel : sums[channel]; }
+};
+
 // Inputs of one tree: residuals times weights, and hessians (group, row) times weights, absent if all are 1.
 // Neighbouring residuals share a hessian, in groups of equal size. A row may be repeated (null: no row is); sums are
 // then exactly those of the repeated rows. If the rows are spread over machines, `max` and `n_repeated` are those of
@@ -131,8 +141,12 @@ struct TreeInputs {
   double min_hessian_leaf = 0.0;  // keeps Newton steps from dividing by almost zero
   std::vector<double> l2;         // per hessian, added to its sum; one for all if hessians are constant
   LeafQuantiles quantiles;
+  Sketch sketch;
 
   int n_sums() const { return n_residuals + n_hessians; }
+  // Residuals that share a hessian; each on its own if hessians are constant.
+  int n_groups() const { return n_hessians > 1 ? n_hessians : n_residuals; }
+  int group_of(int residual) const { return residual / (n_residuals / n_groups()); }
   // Whether the leaf values for a residual are quantiles: those for the first residual of every output are.
   bool has_quantiles(int residual) const {
     return quantiles.n_outputs > 0 && residual % (n_residuals / quantiles.n_outputs) == 0;
@@ -194,24 +208,70 @@ inline std::vector<double> noise_of(const TreeInputs& inputs, const std::vector<
   return noise;
 }
 
+// A sketch of some groups, drawn at random: with a probability that grows with the squares of the residuals, so that
+// outputs that have been learnt are rarely looked at. Sums of squares: those of noise_sums().
+inline Sketch drawn_sketch(const TreeInputs& inputs, const std::vector<std::int64_t>& sums, int n_drawn,
+                           std::uint64_t seed) {
+  constexpr double even = 0.2;  // the share of the probability that all groups have equally
+  const int n_groups = inputs.n_groups();
+  std::vector<double> weight(n_groups, 0.0);
+  for (int k = 0; k < inputs.n_residuals; ++k) {
+    const auto squares = static_cast<double>(sums[inputs.n_hessians + k]);
+    weight[inputs.group_of(k)] += std::ldexp(squares, -2 * inputs.residual_noise_exponent(k));
+  }
+  double total = 0.0;
+  for (double w : weight) total += w;
+  for (double& w : weight) w = (total > 0.0 ? (1.0 - even) * w / total : 0.0) + even / n_groups;
+  std::vector<std::uint8_t> drawn(n_groups, 0);
+  for (int draw = 0; draw < n_drawn; ++draw) {
+    double left = 0.0;
+    for (int g = 0; g < n_groups; ++g) left += drawn[g] ? 0.0 : weight[g];
+    double at = static_cast<double>(mixed(seed + mixed(static_cast<std::uint64_t>(draw))) >> 11) * 0x1p-53 * left;
+    int last = -1;
+    for (int g = 0; g < n_groups && (last < 0 || at >= 0.0); ++g) {
+      if (drawn[g]) continue;
+      last = g;
+      at -= weight[g];
+    }
+    drawn[last] = 1;
+  }
+  Sketch sketch;
+  for (int k = 0; k < inputs.n_residuals; ++k) {
+    if (drawn[inputs.group_of(k)]) sketch.sums.push_back(k);
+  }
+  sketch.n_residuals = static_cast<int>(sketch.sums.size());
+  for (int h = 0; h < inputs.n_hessians; ++h) {
+    if (inputs.n_hessians == 1 || drawn[h]) sketch.sums.push_back(inputs.n_residuals + h);
+  }
+  return sketch;
+}
+
 // A residual keeps almost the precision of float32, however many rows there are.
 constexpr int kMinValueBits = 22;
 
 // The form of the cells, which depends only on properties of all rows together.
 inline Channels channels_of(const TreeInputs& inputs) {
   Channels c;
-  c.n_residuals = inputs.n_residuals;
-  c.n_hessians = inputs.n_hessians;
+  const Sketch& sketch = inputs.sketch;
+  c.n_residuals = sketch.all() ? inputs.n_residuals : sketch.n_residuals;
+  c.n_hessians = sketch.all() ? inputs.n_hessians : static_cast<int>(sketch.sums.size()) - sketch.n_residuals;
   c.counts_alone = value_bits(inputs.n_repeated, true) < kMinValueBits;
   c.count_bits = bits_for(inputs.n_repeated);
   c.min_hessian_leaf = inputs.min_hessian_leaf;
-  c.l2 = inputs.l2;
+  c.l2 = inputs.l2;  // empty where rows are only summed
+  if (!sketch.all() && c.n_hessians > 0 && !c.l2.empty()) {
+    c.l2.clear();
+    for (int h = 0; h < c.n_hessians; ++h)
+      c.l2.push_back(inputs.l2[sketch.sum(c.n_residuals + h) - inputs.n_residuals]);
+  }
   c.exponent.assign(c.n(), 0);
   c.unit.assign(c.n(), 1.0);
-  for (int k = 0; k < inputs.n_sums(); ++k) {
+  const int n_sums = c.n_residuals + c.n_hessians;
+  for (int k = 0; k < n_sums; ++k) {
     const int bits = value_bits(inputs.n_repeated, k == c.n() - 1);
-    const bool in_blocks = c.counts_alone && k == inputs.n_sums() - 1;
-    c.exponent[k] = scale_exponent(inputs.max[k], in_blocks ? std::min(bits, kValueBitsOfBlock) : bits);
+    const bool in_blocks = c.counts_alone && k == n_sums - 1;
+    const double max = inputs.max[sketch.sum(k)];
+    c.exponent[k] = scale_exponent(max, in_blocks ? std::min(bits, kValueBitsOfBlock) : bits);
     c.unit[k] = std::ldexp(1.0, -c.exponent[k]);
   }
   return c;
@@ -268,8 +328,8 @@ inline void pack(const TreeInputs& inputs, const Channels& c, const RowForm& for
       const std::size_t end = std::min(run_end, begin + block);
       for (int k = 0; k < n; ++k) {
         const bool last = k == n - 1;
-        const bool counts_only = k >= inputs.n_sums();
-        const double* x = inputs.residual_or_hessian(counts_only ? 0 : k);
+        const bool counts_only = k >= c.n_residuals + c.n_hessians;
+        const double* x = inputs.residual_or_hessian(counts_only ? 0 : inputs.sketch.sum(k));
         const double scale = counts_only ? 0.0 : std::ldexp(1.0, c.exponent[k]);
         const int shift = last ? form.count_bits : 0;
         std::int64_t* out = packed.data() + shift_of_row * n + k;

@@ -144,17 +144,22 @@ class TreeRows : public RowSums {
   TreeRows(const BinnedMatrix& matrix, int n_threads)
       : n_threads_(n_threads), builder_(matrix, n_threads), partition_(matrix, n_threads) {}
 
-  // The rows of a new tree: those chosen, ascending, or all (null).
+  // The rows of a new tree: those chosen, ascending, or all (null). Histograms need summed_by() as well.
   void start(const TreeInputs& inputs, const Row* chosen, std::size_t n_chosen) {
     inputs_ = inputs;
-    channels_ = channels_of(inputs);
-    form_ = RowForm(channels_, inputs.repeats != nullptr);
-    pack(inputs, channels_, form_, packed_, n_threads_);
+    channels_ = {};  // until summed_by()
     chosen_ = chosen;
     const std::size_t n_rows = chosen == nullptr ? inputs.n_rows : n_chosen;
     partition_.reset(chosen, n_rows, inputs.ring);
-    builder_.set_rows(packed_.data(), form_, inputs.ring.n_before(inputs.n_rows), inputs.ring.first);
     ranges_.assign(1, {0, n_rows});
+  }
+
+  void summed_by(const Sketch& sketch) override {
+    inputs_.sketch = sketch;
+    channels_ = channels_of(inputs_);
+    form_ = RowForm(channels_, inputs_.repeats != nullptr);
+    pack(inputs_, channels_, form_, packed_, n_threads_);
+    builder_.set_rows(packed_.data(), form_, inputs_.ring.n_before(inputs_.n_rows), inputs_.ring.first);
   }
 
   void split(const std::vector<NodeSplit>& splits) override {
@@ -209,13 +214,17 @@ class TreeRows : public RowSums {
     std::vector<double> scale;
     for (int k = 0; k < n_sums; ++k) scale.push_back(std::ldexp(1.0, inputs_.leaf_exponent(k)));
     std::vector<std::int64_t> partial(pieces.size() * n_sums);
-    parallel_for(pieces.size(), threads_for(inputs_.n_rows, n_threads_), [&](std::size_t p) {
+    parallel_for(pieces.size(), threads_for(inputs_.n_rows * n_sums, n_threads_), [&](std::size_t p) {
+      const RowRange rows = pieces[p].rows;
+      std::array<std::uint32_t, kRowsPerTask> at;
+      for (std::size_t i = 0; i < rows.size(); ++i) {
+        at[i] = static_cast<std::uint32_t>(position(partition_.rows()[rows.begin + i]));
+      }
       for (int k = 0; k < n_sums; ++k) {
         const double* x = inputs_.residual_or_hessian(k);
         std::int64_t sum = 0;
-        for (std::size_t i = pieces[p].rows.begin; i < pieces[p].rows.end; ++i) {
-          const std::size_t at = position(partition_.rows()[i]);
-          sum += round_scaled(x[at], scale[k]) * inputs_.repeat(at);
+        for (std::size_t i = 0; i < rows.size(); ++i) {
+          sum += round_scaled(x[at[i]], scale[k]) * inputs_.repeat(at[i]);
         }
         partial[p * n_sums + k] = sum;
       }

@@ -60,10 +60,10 @@ struct Cuts {
 
 // The same computations as in SumReader, for several places at once: the same operations in the same order, so the same
 // bits. `Vectors` are those of one register: compilers take wider ones apart, number by number.
-template <int Residuals, bool HasHessian, class Vectors>
+template <int Residuals, int Hessians, class Vectors>
 class SumVectors {
  public:
-  static constexpr int kChannels = Residuals + (HasHessian ? 1 : 0);
+  static constexpr int kChannels = Residuals + Hessians;
   using Numbers = typename Vectors::Numbers;
   using Words = typename Vectors::Words;
 
@@ -71,42 +71,55 @@ class SumVectors {
       : count_bits_(channels.count_bits), count_mask_(channels.count_mask()) {
     for (int c = 0; c < kChannels; ++c) unit_[c] = Numbers{} + channels.unit[c];
     floor_ = Numbers{} + channels.min_hessian_leaf;
-    l2_ = Numbers{} + channels.l2[0];
+    for (int group = 0; group < kGroups; ++group) l2_[group] = Numbers{} + channels.l2[group];
   }
 
   // -infinity if the hessians do not suffice for a leaf.
   AGBM_INLINE Numbers score(const Words (&sums)[kChannels]) const {
-    const Numbers none = {}, hessian = this->hessian(sums);
-    const Numbers denominator = (hessian < floor_ ? floor_ : hessian) + l2_;
-    const Numbers score = denominator > none ? squares(sums) / denominator : none;
-    return HasHessian ? (hessian < floor_ ? none - std::numeric_limits<double>::infinity() : score) : score;
+    const Numbers none = {};
+    Numbers score = {}, total = {};
+    for (int group = 0; group < kGroups; ++group) {
+      const Numbers hessian = this->hessian(sums, group);
+      const Numbers denominator = (hessian < floor_ ? floor_ : hessian) + l2_[group];
+      score += denominator > none ? squares(sums, group) / denominator : none;
+      total += hessian;
+    }
+    return HasHessian ? (total < floor_ ? none - std::numeric_limits<double>::infinity() : score) : score;
   }
 
   // Whether the scores of two sides may add up to `bound`, or numbers are too small to tell: all bits of a lane, or none.
-  // Few cuts may, and this takes a fraction of the time of two divisions. `count`: the rows of both sides. The minimum of
-  // hessians is ignored, since it only lowers scores.
+  // Few cuts may, and this takes a fraction of the time of two divisions per group: the scores are added up as one
+  // fraction. `count`: the rows of both sides. The minimum of hessians is ignored, since it only lowers scores.
   AGBM_INLINE Words may_reach(const Words (&left)[kChannels], const Words (&right)[kChannels], double count,
                               double bound) const {
-    const Numbers of_left = hessian(left), of_right = HasHessian ? hessian(right) : count - of_left;
-    const Numbers left_denominator = of_left + l2_, right_denominator = of_right + l2_;
-    const Numbers sum = squares(left) * right_denominator + squares(right) * left_denominator + kTooSmallToTell;
-    return ~(sum < bound * (left_denominator * right_denominator));
+    Numbers numerator = {}, denominator = Numbers{} + 1.0;
+    for (int group = 0; group < kGroups; ++group) {
+      const Numbers of_left = hessian(left, group), of_right = HasHessian ? hessian(right, group) : count - of_left;
+      const Numbers left_denominator = of_left + l2_[group], right_denominator = of_right + l2_[group];
+      const Numbers sum = squares(left, group) * right_denominator + squares(right, group) * left_denominator;
+      const Numbers product = left_denominator * right_denominator;
+      numerator = group == 0 ? sum : numerator * product + sum * denominator;
+      denominator = group == 0 ? product : denominator * product;
+    }
+    return ~(numerator + kTooSmallToTell < bound * denominator);
   }
 
  private:
+  static constexpr bool HasHessian = Hessians > 0;
+  static constexpr int kGroups = Hessians > 1 ? Hessians : 1, kGroupSize = Residuals / kGroups;
   static constexpr double kTooSmallToTell = 1e-200;
 
   AGBM_INLINE Numbers value(const Words (&sums)[kChannels], int c) const {
     return to_numbers(c == kChannels - 1 ? sums[c] >> count_bits_ : sums[c]) * unit_[c];
   }
-  AGBM_INLINE Numbers hessian(const Words (&sums)[kChannels]) const {
-    return HasHessian ? value(sums, kChannels - 1) : to_numbers(sums[kChannels - 1] & count_mask_);
+  AGBM_INLINE Numbers hessian(const Words (&sums)[kChannels], int group) const {
+    return HasHessian ? value(sums, Residuals + group) : to_numbers(sums[kChannels - 1] & count_mask_);
   }
-  AGBM_INLINE Numbers squares(const Words (&sums)[kChannels]) const {
-    const Numbers first = value(sums, 0);
+  AGBM_INLINE Numbers squares(const Words (&sums)[kChannels], int group) const {
+    const Numbers first = value(sums, group * kGroupSize);
     Numbers squares = first * first;
-    for (int k = 1; k < Residuals; ++k) {
-      const Numbers next = value(sums, k);
+    for (int k = 1; k < kGroupSize; ++k) {
+      const Numbers next = value(sums, group * kGroupSize + k);
       squares += next * next;
     }
     return squares;
@@ -115,7 +128,7 @@ class SumVectors {
 
   int count_bits_;
   std::int64_t count_mask_;
-  Numbers unit_[kChannels], floor_, l2_;
+  Numbers unit_[kChannels], floor_, l2_[kGroups];
 };
 
 struct ScanTask {
@@ -128,7 +141,7 @@ struct ScanTask {
   Bounds bounds;
 };
 
-template <int Residuals, bool HasHessian>
+template <int Residuals, int Hessians>
 class FeatureScan {
  public:
   FeatureScan(const Channels& channels, const GrowthRules& rules, const ScanTask& task)
@@ -307,9 +320,11 @@ class FeatureScan {
   // The sum of the scores of two sides that a better cut reaches at least, in spite of rounding errors; -infinity if
   // products of sums might overflow, so that every cut counts as possibly better.
   double bound() const {
-    constexpr double large = 1e100, less = 1.0 - 1e-12;
+    constexpr double large = Hessians > 1 ? 1e20 : 1e100,
+                     less = 1.0 - 1e-12;  // products of all groups stay below 1e300
     const double sum = parent_score_ + by_chance_ + best_.gain;
-    const bool safe = sum < large && read_.denominator(task_.total, 0) < large;
+    bool safe = sum < large;
+    for (int group = 0; group < read_.n_groups(); ++group) safe = safe && read_.denominator(task_.total, group) < large;
     return safe ? less * sum : -std::numeric_limits<double>::infinity();
   }
 
@@ -318,7 +333,7 @@ class FeatureScan {
   AGBM_INLINE int find_best() {
     constexpr int lanes = Vectors::kLanes;
     using Words = typename Vectors::Words;
-    const SumVectors<Residuals, HasHessian, Vectors> read(channels_);
+    const SumVectors<Residuals, Hessians, Vectors> read(channels_);
     const double count = static_cast<double>(n_total_);
     Words total[kCutChannels], left[kCutChannels], right[kCutChannels];
     for (int c = 0; c < kCutChannels; ++c) total[c] = Words{} + task_.total[c];
@@ -376,9 +391,9 @@ class FeatureScan {
   }
 
   static constexpr int kFewCuts = 3;  // up to this many are faster to score one by one
-  static constexpr int kCutChannels = std::max(1, Residuals + (HasHessian ? 1 : 0));
+  static constexpr int kCutChannels = std::max(1, Residuals + Hessians);
 
-  const SumReader<Residuals, HasHessian> read_;
+  const SumReader<Residuals, Hessians> read_;
   const Channels& channels_;
   const GrowthRules& rules_;
   const ScanTask& task_;
@@ -394,16 +409,19 @@ class FeatureScan {
   Cuts<kCutChannels> cuts_;
 };
 
+// Trees for one or two residuals, and for some outputs with a hessian each, have code of their own.
 inline void improve_split(Split& best, const Channels& channels, const GrowthRules& rules, const ScanTask& task) {
-  const bool usual = channels.n_residuals <= 2 && channels.n_hessians <= 1 && !channels.counts_alone;
-  switch ((usual ? 2 * channels.n_residuals : 0) + (channels.n_hessians > 0 ? 1 : 0)) {
-    case 2: return FeatureScan<1, false>(channels, rules, task).improve(best);
-    case 3: return FeatureScan<1, true>(channels, rules, task).improve(best);
-    case 4: return FeatureScan<2, false>(channels, rules, task).improve(best);
-    case 5: return FeatureScan<2, true>(channels, rules, task).improve(best);
-    case 1: return FeatureScan<0, true>(channels, rules, task).improve(best);
-    default: return FeatureScan<0, false>(channels, rules, task).improve(best);
-  }
+  const int residuals = channels.counts_alone ? 0 : channels.n_residuals, hessians = channels.n_hessians;
+  const auto scan = [&](auto scan) { scan.improve(best); };
+  if (residuals == 1 && hessians == 0) return scan(FeatureScan<1, 0>(channels, rules, task));
+  if (residuals == 1 && hessians == 1) return scan(FeatureScan<1, 1>(channels, rules, task));
+  if (residuals == 2 && hessians == 0) return scan(FeatureScan<2, 0>(channels, rules, task));
+  if (residuals == 2 && hessians == 1) return scan(FeatureScan<2, 1>(channels, rules, task));
+  if (residuals == 3 && hessians == 3) return scan(FeatureScan<3, 3>(channels, rules, task));
+  if (residuals == 4 && hessians == 4) return scan(FeatureScan<4, 4>(channels, rules, task));
+  if (residuals == 5 && hessians == 5) return scan(FeatureScan<5, 5>(channels, rules, task));
+  if (hessians > 0) return scan(FeatureScan<0, 1>(channels, rules, task));
+  return scan(FeatureScan<0, 0>(channels, rules, task));
 }
 
 }  // namespace agbm

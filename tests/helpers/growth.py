@@ -35,7 +35,7 @@ def random_matrix(rng, n_rows, n_features, kinds="mixed"):
 LEAF_RULES = ("min_hessian_leaf", "l2_regularization")
 
 
-def grow(matrix, residuals, hessians, rules, n_threads=1, repeats=None, sample=None, quantiles=None):
+def grow(matrix, residuals, hessians, rules, n_threads=1, repeats=None, sample=None, quantiles=None, n_outputs=0):
     arguments = asdict(rules)
     leaves = {name: arguments.pop(name) for name in LEAF_RULES}
     sample = Sample() if sample is None else sample
@@ -48,6 +48,7 @@ def grow(matrix, residuals, hessians, rules, n_threads=1, repeats=None, sample=N
         rows=None if sample.rows is None else sample.rows.astype(np.uint32),
         features=sample.features,
         node_share=sample.node_share,
+        n_outputs=n_outputs,
         seed=sample.seed,
         **leaves,
     )

@@ -182,7 +182,7 @@ void boost(const Table& t, int max_leaf_nodes, int n_threads, const Each& each) 
     inputs.max = {max_abs(residual.data(), kRows, n_threads), max_abs(hessian.data(), kRows, n_threads)};
     inputs.l2 = {1.0};
     rows.start(inputs, nullptr, 0);
-    grower.grow(inputs, {nullptr, 0.5, static_cast<std::uint64_t>(tree)}, [] {});
+    grower.grow(inputs, {nullptr, 0.5, 0, static_cast<std::uint64_t>(tree)}, [] {});
     rows.values(grower.tree().leaves(), grower.tree().value.data(), values.data(), kRows);
     mix(1.0, score.data(), 0.1, values.data(), score.data(), kRows, n_threads);
     each(grower.tree(), score);

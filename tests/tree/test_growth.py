@@ -19,7 +19,7 @@ from agbm._tree.learner import CodedRows, TreeFitter, TreeLearner
 from growth import LEAF_RULES, grow, growths, random_matrix, samples, walk
 from profiles import examples
 from toys import category_counts
-from tree_twin import Grower, Rules, quantise
+from tree_twin import Grower, Rules, Sample, drawn_outputs, mixed, quantise
 
 
 @pytest.mark.slow
@@ -56,6 +56,48 @@ def test_growth_equals_the_twin(data):
             assert np.array_equal(grown["row_values"][:, node.rows].T, np.tile(grown["value"][i], (len(node.rows), 1)))
         assert grown["count"][i] == len(node.rows)
     assert np.array_equal(grown["row_values"], walk(grown, codes).T), "rows that the tree did not see follow it too"
+
+
+@pytest.mark.slow
+@examples(60)
+@given(growths(), st.integers(1, 3), st.integers(0, 2**63 - 1))
+def test_sketch_of_the_outputs(case, n_outputs, seed):
+    """The structure is that of a tree for the drawn outputs; its leaves have values for all."""
+    X, n_train, residuals, hessians, rules, max_bins, categorical, n_threads = case
+    rules = replace(rules, monotone=[])
+    matrix = Bins.from_data(
+        X[:n_train], max_bins, n_categories=category_counts(X, categorical), residual=residuals
+    ).encode(X, n_threads)
+    n_hessians = 0 if hessians is None else len(hessians)
+    n_groups = n_hessians if n_hessians > 1 else len(residuals)
+    found = grow(matrix, residuals, hessians, rules, n_threads, sample=Sample(seed=seed), n_outputs=n_outputs)
+    drawn = range(n_groups) if n_outputs >= n_groups else drawn_outputs(residuals, n_groups, n_outputs, seed)
+    size = len(residuals) // n_groups
+    of_drawn = [g * size + k for g in drawn for k in range(size)]
+    l2 = rules.l2_regularization
+    some = replace(rules, l2_regularization=[l2[g] for g in drawn] if len(l2) > 1 else l2)
+    expected = grow(matrix, residuals[of_drawn], hessians[list(drawn)] if n_hessians > 1 else hessians, some, n_threads)
+    for name in ("feature", "bin", "missing_left", "left", "gain", "count", "left_codes"):
+        assert np.array_equal(expected[name], found[name]), name
+    np.testing.assert_array_equal(found["value"][:, of_drawn], expected["value"])
+    leaf_of_row = walk({**found, "value": np.arange(len(found["left"]))[:, np.newaxis]}, matrix.codes())[:n_train, 0]
+    floors = np.broadcast_to(l2, max(n_hessians, 1))
+    for leaf in np.unique(leaf_of_row):
+        rows = leaf_of_row == leaf
+        for k, r in enumerate(residuals):
+            group = k * len(floors) // len(residuals)
+            h = rows.sum() if hessians is None else max(hessians[group, rows].sum(), rules.min_hessian_leaf)
+            below = h + floors[group]
+            value = r[rows].sum() / below if below > 0.0 else 0.0
+            assert found["value"][leaf, k] == pytest.approx(value, rel=1e-6, abs=1e-9 * np.abs(residuals).max())
+
+
+def test_outputs_with_large_residuals_are_drawn_more_often():
+    residuals = np.array([[1.0], [0.0], [3.0], [0.1], [0.0]]) * np.array([[1.0, -1.0, 1.0]])
+    drawn = np.bincount([g for seed in range(2000) for g in drawn_outputs(residuals, 5, 2, mixed(seed))], minlength=5)
+    assert drawn[2] > 1700
+    assert drawn[0] > 2 * drawn[3]
+    assert drawn.min() > 100
 
 
 @pytest.mark.slow

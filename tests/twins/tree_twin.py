@@ -75,6 +75,29 @@ def mixed(x):
     return x ^ (x >> 31)
 
 
+def drawn_outputs(residuals, n_groups, n_drawn, seed):
+    """The groups of residuals whose sums choose the splits, drawn with weights that grow with their squares."""
+    size = len(residuals) // n_groups
+    weight = [0.0] * n_groups
+    for k, x in enumerate(residuals):
+        bits = min(50, 62 - bits_for(len(x))) // 2
+        largest = np.abs(x).max(initial=0.0)
+        exponent = 0 if largest == 0 else min(bits - math.frexp(largest)[1], 1000)
+        squares = sum(int(v) ** 2 for v in np.rint(np.ldexp(x, exponent)))
+        weight[k // size] += math.ldexp(float(squares), -2 * exponent)
+    total = sum(weight)
+    weight = [(0.8 * w / total if total > 0.0 else 0.0) + 0.2 / n_groups for w in weight]
+    left = list(range(n_groups))
+    for draw in range(n_drawn):
+        at = (mixed((seed + mixed(draw)) % 2**64) >> 11) * 2.0**-53 * sum(weight[g] for g in left)
+        for chosen in left:
+            at -= weight[chosen]
+            if at < 0.0:
+                break
+        left.remove(chosen)
+    return [g for g in range(n_groups) if g not in left]
+
+
 class Grower:
     """Grows a tree. Residuals are (residual, row), hessians (group, row) or None."""
 

@@ -93,6 +93,7 @@ class Grower(_Grower):
         ring: tuple[int, int, int] = (0, 0, 0),
         features: NDArray[np.uint8] | None,
         node_share: float,
+        n_outputs: int = 0,
         seed: int,
         min_hessian_leaf: float,
         l2_regularization: Sequence[float],
@@ -109,6 +110,7 @@ class RemoteGrower(_Grower):
         n_quantiles: int = 0,
         features: NDArray[np.uint8] | None,
         node_share: float,
+        n_outputs: int = 0,
         seed: int,
         min_hessian_leaf: float,
         l2_regularization: Sequence[float],
@@ -133,6 +135,7 @@ class DeviceGrower(_Grower):
         values: int,
         features: NDArray[np.uint8] | None,
         node_share: float,
+        n_outputs: int = 0,
         seed: int,
         min_hessian_leaf: float,
         l2_regularization: Sequence[float],
@@ -177,6 +180,7 @@ class ShardRows:
         steps: NDArray[np.int64] | None = None,
     ) -> tuple[int, list[float]]: ...
     def start(self, *, n_repeated: int, max: list[float], rows: NDArray[np.uint32] | None) -> None: ...
+    def summed_by(self, sums: NDArray[np.int32], n_residuals: int) -> None: ...
     def split(self, splits: NDArray[np.int64]) -> None: ...
     def histograms(self, nodes: NDArray[np.int32]) -> NDArray[np.int64]: ...
     def noise(self) -> NDArray[np.int64]: ...

@@ -34,6 +34,10 @@ FEWEST_LEAF_NODES_OF_COX = 4
 MAX_LEAF_NODES_OF_SQUARES = 63
 MAX_LEAF_NODES_OF_DISTRIBUTIONS = 16
 
+# With many classes, the splits of trees for all of them are chosen by this many, drawn for each tree: the loss is about
+# that of trees that look at all (docs/design.md), and the cells of histograms have a fraction of the numbers.
+SKETCHED_CLASSES = 5
+
 # min_samples_leaf="auto": the number of training rows divided by this, within bounds.
 LEAVES = 500
 MIN_SAMPLES_LEAF = 2, 10
@@ -123,8 +127,18 @@ def vector_leaves(given: str, loss: Loss, constraints_differ: bool) -> bool:
     Separate trees are needed if the monotonic constraints of the outputs differ.
     """
     if given == "auto":
-        return traits_of(loss).several and not constraints_differ
+        return (traits_of(loss).several or _has_classes(loss)) and not constraints_differ
     return given == "multi_output_tree"
+
+
+def sketched_outputs(loss: Loss) -> int:
+    """The number of outputs that the splits of trees for all are chosen by; 0 for all."""
+    return SKETCHED_CLASSES if _has_classes(loss) else 0
+
+
+def _has_classes(loss: Loss) -> bool:
+    """Whether there is a score for each of several classes."""
+    return traits_of(loss).prediction == "softmax"
 
 
 def colsample_bynode(given: float | str, method: Method, loss: Loss) -> float:

@@ -48,6 +48,10 @@ class TreeLearner:
     """Whether the two residuals of an accelerated iteration share one tree, with two values per leaf."""
     vector_leaves: bool = False
     """Whether all outputs share one tree, with one value per output in each leaf, instead of one tree per output."""
+    sketched_outputs: int = 0
+    """The number of outputs, drawn at random for each tree, that splits of trees with vector leaves are chosen by.
+
+    0, and trees with monotonic constraints: all."""
     n_categories: NDArray[np.intp] | None = None
     """The number of categories of each feature, 0 for numeric features; None if all features are numeric."""
     monotone: Sequence[Sequence[int]] = ()
@@ -71,7 +75,8 @@ class TreeLearner:
     @property
     def shares(self) -> Shares:
         """What is drawn for every tree."""
-        return Shares(self.subsample, self.colsample_bytree, self.colsample_bynode, self.seed)
+        draws_in_trees = self.colsample_bynode < 1.0 or self.sketched_outputs > 0
+        return Shares(self.subsample, self.colsample_bytree, draws_in_trees, self.seed)
 
     def bind(self, X: Matrix, n_train: int, weights: Weights | None, residual: Array) -> TreeFitter:
         return BinnedTable(self, X, n_train, weights).bind(self, RingPart(n_train), weights, residual)
@@ -322,6 +327,7 @@ class TreesOfIterations(ABC, Generic[F]):
         return {
             "features": sample.draw_features(),
             "node_share": self._learner.colsample_bynode,
+            "n_outputs": self._learner.sketched_outputs,
             "seed": sample.draw_seed(),
             "min_hessian_leaf": 0.0 if newton is None else self._learner.min_hessian_leaf,
             "l2_regularization": self._learner.l2_of(outputs),

@@ -20,7 +20,8 @@ class Shares(NamedTuple):
 
     subsample: float
     colsample_bytree: float
-    colsample_bynode: float
+    draws_in_trees: bool
+    """Whether there are draws during the growth of a tree, which need a seed of their own."""
     seed: int
 
 
@@ -76,8 +77,8 @@ class Sample:
         return chosen
 
     def draw_seed(self) -> int:
-        """The seed of the feature samples at the nodes of the next tree."""
-        return int(self._random.integers(2**63)) if self._shares.colsample_bynode < 1.0 else 0
+        """The seed of what the growth of the next tree draws."""
+        return int(self._random.integers(2**63)) if self._shares.draws_in_trees else 0
 
 
 def _mixed(x: NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -71,6 +71,10 @@ CASES = {
         "outputs": 3, "newton": True, "vector_leaves": True, "categories": True, "missing": True, "max_depth": 4,
     },
     "many outputs": {"outputs": 30, "newton": True, "vector_leaves": True, "max_depth": 2, "categories": True},
+    "a sketch of the outputs": {
+        "outputs": 9, "newton": True, "vector_leaves": True, "sketched_outputs": 4, "categories": True, "max_depth": 4,
+    },
+    "a sketch, gradient steps": {"outputs": 9, "vector_leaves": True, "sketched_outputs": 2, "max_depth": 4},
     "a tree per output": {"outputs": 3, "newton": True, "missing": True, "max_depth": 3},
     "two values, vector leaves": {"outputs": 3, "functions": 2, "shared_structure": True, "vector_leaves": True},
     "counts": {"weights": "counts", "newton": True, "max_depth": 4},
@@ -142,6 +146,9 @@ class OfMany:
 
     def noise(self):
         return self._shard.noise()
+
+    def summed_by(self, sums, n_residuals):
+        self._shard.summed_by(sums, n_residuals)
 
     def leaf_sums(self, splits, leaves):
         self._shard.split(splits)

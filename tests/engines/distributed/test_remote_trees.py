@@ -48,6 +48,10 @@ class RemoteTree:
     def noise(self):
         return sum(shard.noise() for shard, *_ in self.pieces)
 
+    def summed_by(self, sums, n_residuals):
+        for shard, *_ in self.pieces:
+            shard.summed_by(sums, n_residuals)
+
     def leaf_sums(self, splits, leaves):
         for shard, *_ in self.pieces:
             shard.split(splits)
@@ -61,25 +65,27 @@ def growths(draw):
     X, _ = rows_of(draw(st.integers(0, 2**31)), n, draw(st.sampled_from([2, 4, 18])))
     categorical = np.zeros(X.shape[1], dtype=bool)
     categorical[-1] = draw(st.booleans())
-    n_residuals = draw(st.integers(1, 3))
+    n_residuals = draw(st.integers(1, 4))
     residuals = list(rng.normal(size=(n_residuals, n)) * 10.0 ** rng.integers(-6, 6))
     n_hessians = draw(st.sampled_from([0, 1, n_residuals]))
     hessians = rng.uniform(0.01, 1.0, (n_hessians, n)) if n_hessians else None
     repeats = rng.integers(1, 4, n) if draw(st.booleans()) else None
     rows = np.sort(rng.choice(n, rng.integers(1, n + 1), replace=False)) if draw(st.booleans()) else None
     cuts = cuts_of(rng, n, draw(st.integers(1, 6)))
-    return X, categorical, residuals, hessians, repeats, rows, cuts, draw(st.sampled_from([0, 5]))
+    n_outputs = draw(st.integers(0, 2))
+    return X, categorical, residuals, hessians, repeats, rows, cuts, draw(st.sampled_from([0, 5])), n_outputs
 
 
 @pytest.mark.slow
 @settings(max_examples=2 * settings.default.max_examples)
 @given(growths())
 def test_trees_grown_from_sums_equal_those_grown_on_rows(growth):
-    X, categorical, residuals, hessians, repeats, rows, cuts, max_leaf_nodes = growth
+    X, categorical, residuals, hessians, repeats, rows, cuts, max_leaf_nodes, n_outputs = growth
     bins = Bins.from_data(X, 255, None, category_counts(X, categorical), np.array(residuals))
     matrix = bins.encode(X, 1)
     rules = RULES | {"max_leaf_nodes": max_leaf_nodes, "n_threads": 1}
     how = {"features": None, "node_share": 1.0, "seed": 0, "min_hessian_leaf": 0.0, "l2_regularization": [0.0]}
+    how["n_outputs"] = n_outputs
     chosen = None if rows is None else rows.astype(np.uint32)
     *parts, values = _native.Grower(matrix, bins.flat_thresholds, **rules).grow(
         residuals=residuals, hessians=hessians, repeats=repeats, rows=chosen, **how
@@ -102,6 +108,7 @@ def shard_rows(n=6):
     shard = _native.ShardRows(matrix, (0, 0, 0), 1)
     n_repeated, largest = shard.set_residuals(residuals=[np.arange(float(n))], hessians=None, repeats=None)
     shard.start(n_repeated=n_repeated, max=largest, rows=None)
+    shard.summed_by(np.zeros(0, np.int32), 0)
     return shard, bins, matrix
 
 
@@ -122,6 +129,10 @@ WRONG_CALLS = {
         {"n_repeated": 6, "max": [5.0], "rows": np.array([1, 1], np.uint32)},
         "rows",
     ),
+    "summed_by: too many residuals": ("summed_by", {"sums": np.zeros(1, np.int32), "n_residuals": 2}, "n_residuals"),
+    "summed_by: no residual": ("summed_by", {"sums": np.zeros(1, np.int32), "n_residuals": 0}, "n_residuals"),
+    "summed_by: beyond": ("summed_by", {"sums": np.ones(1, np.int32), "n_residuals": 1}, "no such residual"),
+    "summed_by: negative": ("summed_by", {"sums": -np.ones(1, np.int32), "n_residuals": 1}, "no such residual"),
     "split: too few words": ("split", {"splits": splits_of([0, 1, 0])}, "splits: must be"),
     "split: node": ("split", {"splits": splits_of([1, 2, 0, 1, 0, 0, 0])}, "no such node"),
     "split: negative node": ("split", {"splits": splits_of([-1, 2, 0, 1, 0, 0, 0])}, "no such node"),
@@ -222,6 +233,9 @@ class WrongSums:
 
     def histograms(self, splits, nodes):
         return self.answer()
+
+    def summed_by(self, sums, n_residuals):
+        pass
 
     noise = leaf_sums = histograms
 

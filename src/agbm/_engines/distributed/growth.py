@@ -95,6 +95,9 @@ class _TreeSums:
         sums: NDArray[np.int64] = self.log.ask("histograms", [], splits, nodes).sums[0]
         return sums
 
+    def summed_by(self, sums: NDArray[np.int32], n_residuals: int) -> None:
+        self.log.tell("summed_by", sums, n_residuals)
+
     def noise(self) -> NDArray[np.int64]:
         sums: NDArray[np.int64] = self.log.ask("noise", []).sums[0]
         return sums

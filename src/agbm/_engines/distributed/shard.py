@@ -197,6 +197,9 @@ class Shard:
         self._rows.start(n_repeated=n_repeated, max=largest, rows=self._sampled(sample))
         self._growing = True
 
+    def _summed_by(self, order: Order) -> None:
+        self._rows.summed_by(*order.arguments)
+
     def _sampled(self, sample: RowSample | None) -> NDArray[np.uint32] | None:
         if sample is None:
             return None

@@ -64,17 +64,20 @@ struct ChannelRules {
 // and of its hessian: how much of the squared residual a leaf explains. H is the row count if hessians are constant.
 // There is no factor 1/2 and no division by n, as in the units of the paper.
 //
-// Residuals and HasHessian are compile-time constants for the usual cases; Residuals = 0 is for all others. Sums have an
+// Residuals and Hessians are compile-time constants for the usual cases; Residuals = 0 is for all others, for which
+// Hessians is 1 if there are any. Sums have an
 // operator [] for the integer of a channel.
-template <int Residuals, bool HasHessian>
+template <int Residuals, int Hessians>
 class SumReader {
+  static constexpr bool HasHessian = Hessians > 0;
+
  public:
   AGBM_INLINE explicit SumReader(const ChannelRules& rules) : rules_(rules) {}
 
   AGBM_INLINE int n_residuals() const { return Residuals > 0 ? Residuals : rules_.n_residuals; }
-  AGBM_INLINE int n_channels() const { return Residuals > 0 ? Residuals + (HasHessian ? 1 : 0) : rules_.n; }
-  AGBM_INLINE int n_groups() const { return Residuals > 0 || !HasHessian ? 1 : rules_.n_hessians; }
-  AGBM_INLINE int group_size() const { return Residuals > 0 ? Residuals : rules_.n_residuals / n_groups(); }
+  AGBM_INLINE int n_channels() const { return Residuals > 0 ? Residuals + Hessians : rules_.n; }
+  AGBM_INLINE int n_groups() const { return !HasHessian ? 1 : Residuals > 0 ? Hessians : rules_.n_hessians; }
+  AGBM_INLINE int group_size() const { return n_residuals() / n_groups(); }
 
   template <class Sums>
   AGBM_INLINE Int64 count(const Sums& sums) const {
