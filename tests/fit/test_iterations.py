@@ -7,6 +7,7 @@ from sklearn.linear_model import Ridge
 
 import agbm
 from agbm import AGBMClassifier, AGBMRegressor
+from agbm._fit import auto
 from agbm.methods import Fading
 
 
@@ -56,7 +57,7 @@ def test_unavailable_iterations_raise(iteration):
 class TestTrial:
     """Early stopping finds the number of iterations of one member, which is fitted to all rows."""
 
-    N = 2000
+    N = auto.TRIAL_ROWS
 
     @pytest.fixture
     def data(self):

@@ -71,7 +71,7 @@ MAKE = {
     "zero": partial(_regressor, init="zero", max_leaf_nodes=5),
     "log_loss": partial(_classifier, [0.4], ["no", "yes"]),
     "exponential": partial(_classifier, [0.4], [3, 7], loss="exponential"),
-    "three classes": partial(_classifier, **_ABC),
+    "three classes": partial(_classifier, **_ABC, multi_strategy="one_output_per_tree"),
     "three classes, vector leaves": partial(_classifier, **_ABC, multi_strategy="multi_output_tree"),
     "three classes, agbm": partial(_classifier, **_ABC, method="agbm"),
     "single leaves": partial(_regressor, min_split_gain=1e9),

@@ -30,7 +30,9 @@ KEPT_FILE = Path(__file__).parent / "model_files" / "1-classifier.agbm"
 def model_bytes():
     """The bytes of a model file."""
     X = table()
-    model = AGBMClassifier(max_iter=3).fit(X, pd.cut(labels(X), 3, labels=["low", "middle", "high"]).astype(str))
+    model = AGBMClassifier(max_iter=3, multi_strategy="one_output_per_tree").fit(
+        X, pd.cut(labels(X), 3, labels=["low", "middle", "high"]).astype(str)
+    )
     with TemporaryDirectory() as folder:
         model.save(Path(folder) / "m.agbm")
         return (Path(folder) / "m.agbm").read_bytes()

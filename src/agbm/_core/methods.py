@@ -43,7 +43,8 @@ class Method(RemembersNames, ABC):
 
     n_members: ClassVar[int] = 1
     colsample_bynode: ClassVar[float] = 1.0
-    """The meaning of the estimators' n_members="auto" and colsample_bynode="auto" for this algorithm."""
+    shares_classes: ClassVar[bool] = False
+    """What the estimators' n_members="auto", colsample_bynode="auto", and for classes multi_strategy="auto" mean."""
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "second_order": ["boolean"],
         "dropout": [Interval(numbers.Real, 0, 1, closed="left")],
@@ -141,6 +142,7 @@ class Fading(Method):
 
     n_members = 5
     colsample_bynode = 0.5
+    shares_classes = True
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **Method._parameter_constraints,
         "entry": [Interval(numbers.Real, 1, None, closed="left")],

@@ -112,7 +112,7 @@ class AGBMRanker(BaseAGBM):
     early_stopping : bool or "auto", default="auto"
         Whether to stop when the validation loss no longer improves; the model of the best iteration is kept. "auto":
         True if X_val is given, with several members from 75 rows on, and with one member from 10,000 rows on. For a
-        ranker, these are 20 and 1,000 queries. From 2,000 rows on, a trial with early stopping finds the number of
+        ranker, these are 20 and 1,000 queries. From 1,000 rows on, a trial with early stopping finds the number of
         iterations of one member, which is then fitted to all rows; for spreads, for Cox's loss and with
         temperature_scaling, whose held-out rows are needed, there is no trial.
     n_members : int or "auto", default="auto"

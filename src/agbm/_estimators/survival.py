@@ -67,8 +67,10 @@ class AGBMSurvival(BaseAGBM):
         or "piecewise_exponential". Any object with the methods of agbm.losses.Loss is accepted.
     multi_strategy : {"auto", "one_output_per_tree", "multi_output_tree"}, default="auto"
         How to fit more than two classes, several columns of y, or a loss with several scores per row (quantiles,
-        distributions): one tree for each in every iteration, or one tree whose leaves have one value for each. "auto":
-        one tree for the scores of such a loss, otherwise one for each class or column. Only with trees.
+        distributions): one tree for each in every iteration, or one tree whose leaves have one value for each, and
+        whose splits are chosen by at most five classes, drawn for each tree. "auto": one tree for the scores of such a
+        loss and, with method="fading", for all classes unless their monotonic constraints differ; otherwise one for
+        each. Only with trees.
     init : "prior", "zero" or fitted estimator, default="prior"
         The initial function f^0: the best constant given the offsets, zero, or the predictions of a fitted model, which
         is not fitted again. Offsets are added to it. Wrap the model in sklearn.frozen.FrozenEstimator if this estimator
@@ -123,7 +125,7 @@ class AGBMSurvival(BaseAGBM):
     early_stopping : bool or "auto", default="auto"
         Whether to stop when the validation loss no longer improves; the model of the best iteration is kept. "auto":
         True if X_val is given, with several members from 75 rows on, and with one member from 10,000 rows on. For a
-        ranker, these are 20 and 1,000 queries. From 2,000 rows on, a trial with early stopping finds the number of
+        ranker, these are 20 and 1,000 queries. From 1,000 rows on, a trial with early stopping finds the number of
         iterations of one member, which is then fitted to all rows; for spreads, for Cox's loss and with
         temperature_scaling, whose held-out rows are needed, there is no trial.
     n_members : int or "auto", default="auto"

@@ -13,7 +13,7 @@ from .._losses import Loss, traits_of
 # training; several members use every row anyway. From TRIAL_ROWS on, a trial with early stopping finds the number of
 # iterations for a single model, which is then fitted to all rows.
 EARLY_STOPPING_ROWS = 10_000
-TRIAL_ROWS = 2_000
+TRIAL_ROWS = 1_000
 EARLY_STOPPING_ROWS_OF_MEMBERS = 75
 
 # The same for groups of rows, such as queries.
@@ -121,13 +121,15 @@ def max_leaf_nodes(given: int | str | None, n_rows: int, loss: Loss, max_depth: 
     return min(max(n_rows // ROWS_PER_LEAF, fewest), most)
 
 
-def vector_leaves(given: str, loss: Loss, constraints_differ: bool) -> bool:
+def vector_leaves(given: str, method: Method, loss: Loss, constraints_differ: bool) -> bool:
     """Whether all outputs share each tree; "auto" does so if they are scores of one label, which change together.
 
-    Separate trees are needed if the monotonic constraints of the outputs differ.
+    Classes share trees with methods for which that is better. Separate trees are needed if the monotonic constraints of
+    the outputs differ.
     """
     if given == "auto":
-        return (traits_of(loss).several or _has_classes(loss)) and not constraints_differ
+        together = traits_of(loss).several or (method.shares_classes and _has_classes(loss))
+        return together and not constraints_differ
     return given == "multi_output_tree"
 
 

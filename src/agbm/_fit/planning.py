@@ -310,7 +310,7 @@ def tree_learner_of(
         min_split_gain=settings.min_split_gain,
         max_bins=settings.max_bins,
         shared_structure=plan.method.two_values_per_leaf,
-        vector_leaves=auto.vector_leaves(settings.multi_strategy, plan.loss, len(monotone) > 1),
+        vector_leaves=auto.vector_leaves(settings.multi_strategy, plan.method, plan.loss, len(monotone) > 1),
         sketched_outputs=auto.sketched_outputs(plan.loss),
         n_categories=n_categories,
         monotone=monotone,

@@ -106,9 +106,9 @@ def test_curves_are_of_one_quantity_and_lead_to_the_model(data, request):
     check_curves(data, classifies, tried)
     outputs = 3 if classifies and len(np.unique(data.y)) == 3 else 1
     for one in tried:
-        assert one.curve["trees"][-1] % outputs == 0
-        outputs_of_all = 5 * outputs if one.name == "fading" else outputs  # of all members
-        per_iteration = {outputs, 2 * outputs} if one.name in ("agbm", "agbmr") else {outputs_of_all}
+        trees = 5 if one.name == "fading" else outputs  # one of each member for all outputs, or one for each output
+        assert one.curve["trees"][-1] % trees == 0
+        per_iteration = {trees, 2 * trees} if one.name in ("agbm", "agbmr") else {trees}
         assert set(np.diff(one.curve["trees"]).tolist()) <= per_iteration
         first = one.metrics[0]
         assert (first.name == "log loss") == classifies

@@ -52,7 +52,8 @@ def diabetes():
 def iris():
     X, y = load_iris(return_X_y=True, as_frame=True)
     names = np.array(["setosa", "versicolor", "virginica"])[y]
-    return findings_of("iris", X, names, {"agbm": AGBMClassifier(max_iter=20, n_members=1, early_stopping=False)})
+    separate = {"n_members": 1, "multi_strategy": "one_output_per_tree"}
+    return findings_of("iris", X, names, {"agbm": AGBMClassifier(max_iter=20, early_stopping=False, **separate)})
 
 
 @pytest.fixture(scope="session")
