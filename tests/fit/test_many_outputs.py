@@ -56,6 +56,25 @@ class TestClasses:
                 assert model.history_["trees"][m] == shorter.n_trees_
 
     @pytest.mark.parametrize(
+        ("method", "given", "found"),
+        [
+            ("fading", "auto", "multi_output_tree"),
+            ("fading", "one_output_per_tree", "one_output_per_tree"),
+            ("gbm", "auto", "one_output_per_tree"),
+            (GBM(second_order=True), "multi_output_tree", "multi_output_tree"),
+        ],
+    )
+    def test_default_strategy(self, iris, method, given, found):
+        """Classes share trees with the default method only: others are used as in other libraries."""
+        model = AGBMClassifier(method=method, multi_strategy=given, n_members=1, max_iter=4).fit(*iris)
+        assert model.resolved_params_["multi_strategy"] == found
+        assert model.n_trees_ == (4 if found == "multi_output_tree" else 12)
+
+    def test_classes_with_different_constraints_have_their_own_trees(self, iris):
+        model = AGBMClassifier(monotonic_cst={0: {1: 1}}, n_members=1, max_iter=4).fit(*iris)
+        assert model.resolved_params_["multi_strategy"] == "one_output_per_tree"
+
+    @pytest.mark.parametrize(
         ("strategy", "shared_structure", "trees"),
         [
             ("one_output_per_tree", True, 30),

@@ -158,8 +158,8 @@ class AGBMRanker(BaseAGBM):
         The fitted state; its attributes may change between versions.
     resolved_params_ : dict
         The values used for parameters that may be "auto": method, loss, second_order, max_iter, learning_rate,
-        early_stopping, n_members, and for trees max_depth, max_leaf_nodes, min_samples_leaf, l2_regularization and
-        colsample_bynode.
+        early_stopping, n_members, and for trees max_depth, max_leaf_nodes, min_samples_leaf, l2_regularization,
+        colsample_bynode and multi_strategy.
     n_iter_ : int
         The number of iterations that were run.
     best_iteration_ : int

@@ -68,7 +68,7 @@ class AGBMSurvival(BaseAGBM):
     multi_strategy : {"auto", "one_output_per_tree", "multi_output_tree"}, default="auto"
         How to fit more than two classes, several columns of y, or a loss with several scores per row (quantiles,
         distributions): one tree for each in every iteration, or one tree whose leaves have one value for each, and
-        whose splits are chosen by at most five classes, drawn for each tree. "auto": one tree for the scores of such a
+        whose splits are chosen by at most five of them, drawn for each tree. "auto": one tree for the scores of such a
         loss and, with method="fading", for all classes unless their monotonic constraints differ; otherwise one for
         each. Only with trees.
     init : "prior", "zero" or fitted estimator, default="prior"
@@ -171,8 +171,8 @@ class AGBMSurvival(BaseAGBM):
         The fitted state; its attributes may change between versions.
     resolved_params_ : dict
         The values used for parameters that may be "auto": method, loss, second_order, max_iter, learning_rate,
-        early_stopping, n_members, and for trees max_depth, max_leaf_nodes, min_samples_leaf, l2_regularization and
-        colsample_bynode.
+        early_stopping, n_members, and for trees max_depth, max_leaf_nodes, min_samples_leaf, l2_regularization,
+        colsample_bynode and multi_strategy.
     n_iter_ : int
         The number of iterations that were run.
     best_iteration_ : int

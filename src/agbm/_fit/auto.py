@@ -34,9 +34,9 @@ FEWEST_LEAF_NODES_OF_COX = 4
 MAX_LEAF_NODES_OF_SQUARES = 63
 MAX_LEAF_NODES_OF_DISTRIBUTIONS = 16
 
-# With many classes, the splits of trees for all of them are chosen by this many, drawn for each tree: the loss is about
-# that of trees that look at all (docs/design.md), and the cells of histograms have a fraction of the numbers.
-SKETCHED_CLASSES = 5
+# With many classes, labels or targets, the splits of trees for all of them are chosen by this many, drawn for each
+# tree: the loss is about that of trees that look at all (docs/design.md), and histograms have a fraction of the sums.
+SKETCHED_OUTPUTS = 5
 
 # min_samples_leaf="auto": the number of training rows divided by this, within bounds.
 LEAVES = 500
@@ -133,9 +133,9 @@ def vector_leaves(given: str, method: Method, loss: Loss, constraints_differ: bo
     return given == "multi_output_tree"
 
 
-def sketched_outputs(loss: Loss) -> int:
-    """The number of outputs that the splits of trees for all are chosen by; 0 for all."""
-    return SKETCHED_CLASSES if _has_classes(loss) else 0
+def sketched_outputs(loss: Loss, is_shared: bool) -> int:
+    """The number of outputs that the splits of trees for all are chosen by; 0 for all, as for the scores of a label."""
+    return SKETCHED_OUTPUTS if is_shared and not traits_of(loss).several else 0
 
 
 def _has_classes(loss: Loss) -> bool:

@@ -301,6 +301,7 @@ def tree_learner_of(
     settings = request.settings
     n_categories = reader.categories.counts(reader.n_features)
     monotone = _monotone(request, reader, labels, n_categories > 0)
+    is_shared = auto.vector_leaves(settings.multi_strategy, plan.method, plan.loss, len(monotone) > 1)
     return TreeLearner(
         max_depth=settings.max_depth,
         max_leaf_nodes=auto.max_leaf_nodes(settings.max_leaf_nodes, n, plan.loss, settings.max_depth),
@@ -310,8 +311,8 @@ def tree_learner_of(
         min_split_gain=settings.min_split_gain,
         max_bins=settings.max_bins,
         shared_structure=plan.method.two_values_per_leaf,
-        vector_leaves=auto.vector_leaves(settings.multi_strategy, plan.method, plan.loss, len(monotone) > 1),
-        sketched_outputs=auto.sketched_outputs(plan.loss),
+        vector_leaves=is_shared,
+        sketched_outputs=auto.sketched_outputs(plan.loss, is_shared),
         n_categories=n_categories,
         monotone=monotone,
         interactions=_interactions(request, reader),

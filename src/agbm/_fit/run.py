@@ -97,6 +97,7 @@ class Run(NamedTuple):
         if isinstance(learner, TreeLearner):
             names = ("max_depth", "max_leaf_nodes", "min_samples_leaf", "l2_regularization", "colsample_bynode")
             found |= {name: getattr(learner, name) for name in names}
+            found["multi_strategy"] = "multi_output_tree" if learner.vector_leaves else "one_output_per_tree"
         return found
 
 
