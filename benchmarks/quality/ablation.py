@@ -85,6 +85,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--data", type=Path, required=True, help="folder with suite/ and large/")
     parser.add_argument("--out", type=Path, default=Path("out/ablation"))
     parser.add_argument("--only", nargs="*", help="names of tasks (default: all)")
+    parser.add_argument("--settings", nargs="*", choices=SETTINGS, help="beside the default (default: all)")
     parser.add_argument("--seeds", type=int, default=1, help="number of splits")
     parser.add_argument("--rows", type=int, default=5_000, help="maximum number of training rows")
     parser.add_argument("--iterations", type=int, default=2_000)
@@ -97,7 +98,8 @@ def main() -> None:
     """Measure what is missing and write the page."""
     args = arguments()
     warnings.simplefilter("ignore")
-    Benchmark(args, [ours(name, (EARLY_STOPPING,), **parameters) for name, parameters in SETTINGS.items()]).run()
+    names = list(SETTINGS) if args.settings is None else [DEFAULT, *args.settings]
+    Benchmark(args, [ours(name, (EARLY_STOPPING,), **SETTINGS[name]) for name in names]).run()
     results = Results(read(args.out / "results.jsonl", Record), EARLY_STOPPING, args.rows, args.iterations)
     lines = page(results, args.rows)
     (args.out / "ablation.md").write_text("\n".join(lines) + "\n")

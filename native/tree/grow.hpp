@@ -310,8 +310,8 @@ class TreeGrower {
     const int feature = tree_.feature[parent];
     const bool unordered = parts_missing_only(tree_.bin[parent], matrix_.n_bins[feature]);
     const int direction = unordered ? 0 : rules_.monotone[feature];  // zero for categories as well
-    const SumReader<0, false> counted(channels_.rules());
-    const SumReader<0, true> weighed(channels_.rules());
+    const SumReader<0, 0> counted(channels_.rules());
+    const SumReader<0, 1> weighed(channels_.rules());
     const Bounds bounds{bounds_[parent].data()};
     const auto value = [&](std::int32_t node, int residual) {
       const std::int64_t* sums = total_[node].data();

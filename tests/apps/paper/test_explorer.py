@@ -6,9 +6,7 @@ from dataclasses import replace
 
 import pytest
 from markdown_it import MarkdownIt
-from playwright.sync_api import sync_playwright
 
-import browser as browsers
 from agbm._apps.paper.experiments import curves
 from agbm._apps.paper.experiments.curves import Curve, Line
 from agbm._apps.paper.page import document, explorer
@@ -139,16 +137,6 @@ def test_data_are_compact():
 
 
 @pytest.fixture(scope="module")
-def chromium():
-    with sync_playwright() as playwright:
-        chromium = browsers.launch(playwright)
-        if chromium is None:
-            pytest.skip(browsers.HOW_TO_GET_ONE)
-        yield chromium
-        chromium.close()
-
-
-@pytest.fixture(scope="module")
 def address(found, tmp_path_factory):
     folder = tmp_path_factory.mktemp("page")
     (folder / "explorer.html").write_text(explorer.page(found), encoding="utf-8")
@@ -156,12 +144,12 @@ def address(found, tmp_path_factory):
 
 
 @pytest.fixture
-def visit(chromium, address):
+def visit(browser, address):
     """Opens the page, which must neither report errors nor request anything else."""
     wrong, asked, opened = [], [], []
 
     def go(fragment="", **options):
-        context = chromium.new_context(**{"viewport": {"width": 1280, "height": 900}, **options})
+        context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **options})
         opened.append(context)
         page = context.new_page()
         page.on("console", lambda message: wrong.append(message.text))
@@ -300,12 +288,12 @@ def test_hostile_names_are_inert(visit):
     assert page.locator("script").count() == 1
 
 
-def test_other_scripts_are_blocked(found, chromium, tmp_path):
+def test_other_scripts_are_blocked(found, browser, tmp_path):
     path = tmp_path / "page.html"
     path.write_text(
         explorer.page(found).replace("<main>", "<main><script>window.hacked = 1</script>"), encoding="utf-8"
     )
-    page = chromium.new_page()
+    page = browser.new_page()
     page.goto(path.as_uri())
     assert page.evaluate("window.hacked") is None
     page.close()
@@ -342,7 +330,7 @@ def test_without_scripts(visit):
     assert "needs JavaScript" in page.locator("noscript").inner_text()
 
 
-def test_a_page_with_wide_tables_on_a_phone(found, chromium, tmp_path):
+def test_a_page_with_wide_tables_on_a_phone(found, browser, tmp_path):
     for theme in ("light", "dark"):
         (tmp_path / f"f-{theme}.svg").write_text(SVG.replace('width="40"', 'width="900"'))
     grid = Grid("caption " * 30, [f"column {k}" for k in range(12)], [["1.2345 ± 0.1234"] * 12] * 3)
@@ -350,7 +338,7 @@ def test_a_page_with_wide_tables_on_a_phone(found, chromium, tmp_path):
     sections = [Section(f"Part {k}", ["text " * 50], [grid, words], [Figure("f", "caption")]) for k in range(9)]
     sections.append(replace(sections[0], title="Explorer", explorer=explorer.widget(found)))
     _, path = document.write(sections, "Title", tmp_path)
-    page = chromium.new_page(viewport={"width": 390, "height": 844})
+    page = browser.new_page(viewport={"width": 390, "height": 844})
     page.goto(path.as_uri())
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     assert page.locator(".scroll").first.evaluate("e => e.scrollWidth > e.clientWidth")

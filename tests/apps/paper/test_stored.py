@@ -12,7 +12,7 @@ from agbm._apps.paper.experiments.angles import Sample
 from agbm._apps.paper.experiments.curves import Line
 from agbm._apps.paper.experiments.restarts import Setting
 from agbm._apps.paper.experiments.table import Run
-from agbm._apps.paper.page import write
+from agbm._apps.paper.page import explorer, write
 from documents import ROOT
 
 PAGE = ROOT / "docs" / "paper.md"
@@ -37,13 +37,16 @@ def test_the_page_is_generated(stored):
     assert PAGE.read_text(encoding="utf-8") == write.markdown(stored, "_static/paper")
 
 
+def test_the_interactive_figure_is_generated(stored):
+    assert (FOLDER / "explorer.html").read_text(encoding="utf-8") == explorer.page(stored.curves)
+
+
 def test_all_figures_are_there():
     named = {f"{name.partition(chr(34))[0]}" for name in PAGE.read_text().split('src="_static/paper/')[1:]}
     assert len(named) > 8
     for name in named:
         assert (FOLDER / name).is_file()
         assert (FOLDER / name.replace("-light", "-dark")).is_file()
-    assert (FOLDER / "explorer.html").is_file()
 
 
 @needs_data

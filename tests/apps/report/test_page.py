@@ -9,10 +9,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from playwright.sync_api import sync_playwright
 from sklearn.datasets import load_diabetes
 
-import browser as browsers
 from agbm import AGBMRegressor
 from agbm._apps.report import (
     Findings,
@@ -29,17 +27,6 @@ PHONE = {"width": 390, "height": 844}
 
 
 ALL = ["cancer", "diabetes", "iris", "frame", "hostile", "ten"]
-
-
-# A browser
-@pytest.fixture(scope="module")
-def browser():
-    with sync_playwright() as playwright:
-        browser = browsers.launch(playwright)
-        if browser is None:
-            pytest.skip(browsers.HOW_TO_GET_ONE)
-        yield browser
-        browser.close()
 
 
 class Tabs:

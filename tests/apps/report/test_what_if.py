@@ -6,9 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from playwright.sync_api import sync_playwright
 
-import browser as browsers
 from agbm import AGBMClassifier, AGBMRegressor
 from agbm._apps.report import Findings, predictions_of, to_html, what_if
 from agbm.export._view import view
@@ -53,28 +51,23 @@ def classes():
 
 
 @pytest.fixture(scope="module")
-def visit(tmp_path_factory):
+def visit(tmp_path_factory, browser):
     """Opens the pages of findings, which must neither report errors nor request anything but the file."""
     wrong, asked, pages = [], [], {}
-    with sync_playwright() as playwright:
-        found = browsers.launch(playwright)
-        if found is None:
-            pytest.skip(browsers.HOW_TO_GET_ONE)
 
-        def go(findings):
-            if id(findings) not in pages:
-                path = tmp_path_factory.mktemp("page") / "report.html"
-                path.write_text(to_html(findings), encoding="utf-8")
-                pages[id(findings)] = path.as_uri()
-            page = found.new_page()
-            page.on("console", lambda message: wrong.append(message.text))
-            page.on("pageerror", lambda error: wrong.append(str(error)))
-            page.on("request", lambda request: asked.append(request.url))
-            page.goto(pages[id(findings)])
-            return page
+    def go(findings):
+        if id(findings) not in pages:
+            path = tmp_path_factory.mktemp("page") / "report.html"
+            path.write_text(to_html(findings), encoding="utf-8")
+            pages[id(findings)] = path.as_uri()
+        page = browser.new_page()
+        page.on("console", lambda message: wrong.append(message.text))
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.on("request", lambda request: asked.append(request.url))
+        page.goto(pages[id(findings)])
+        return page
 
-        yield go
-        found.close()
+    yield go
     assert wrong == []
     assert {url for url in asked if not url.startswith("data:image/png")} <= set(pages.values())
 

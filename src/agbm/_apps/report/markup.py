@@ -1,16 +1,24 @@
-"""Building HTML safely: every string that is not `Html` is escaped."""
+"""Building HTML safely: every string that is not `Html` is escaped, and documents load nothing."""
 
 from __future__ import annotations
 
+import json
 import math
+from base64 import b64encode
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from html import escape
+from importlib.resources import files
+from string import Template
 
 
 class Html(str):
     """Markup. A plain str is text from possibly untrusted files, and is escaped."""
 
+
+# Blocks network access, and all scripts but those of the document. Some charts and figures are images in the page.
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 
 # Elements without an end tag.
 _EMPTY = {"meta", "br", "img", "source"}
@@ -92,3 +100,34 @@ def seconds(value: float) -> str:
         return f"{value:.3g} s"
     minutes, rest = divmod(round(value), 60)
     return f"{minutes:,} min {rest} s"
+
+
+def document(title: str, header: Html, main: Html, scripts: Sequence[str] = (), style: str = "") -> str:
+    """A self-contained file, whose content policy admits these scripts and nothing else; `style` follows page.css."""
+    return Template(_part("page.html")).substitute(
+        policy=_POLICY + _admitted(scripts),
+        title=joined([title]),
+        style=_part("page.css") + style,
+        script="".join(f'<script type="module">{script}</script>\n' for script in scripts),
+        header=header,
+        sections=main,
+    )
+
+
+def _admitted(scripts: Sequence[str]) -> str:
+    """The part of the policy that admits scripts, by their digests, so that no other text of the page can be one."""
+    digests = (b64encode(sha256(script.encode()).digest()).decode() for script in scripts)
+    sources = " ".join(f"'sha256-{digest}'" for digest in digests)
+    return f"; script-src {sources}" if sources else ""
+
+
+def literal(data: object) -> str:
+    """Data as an expression of JavaScript that cannot end a script, whatever text it contains."""
+    text = json.dumps(data, allow_nan=False, separators=(",", ":"))
+    for character in "<>&":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text
+
+
+def _part(name: str) -> str:
+    return (files(__package__) / name).read_text(encoding="utf-8")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import dataclass, replace
 from importlib.resources import files
@@ -16,7 +15,7 @@ from ..._losses import traits_of
 from ...export import to_js
 from ...export._view import View, feature_names, view
 from .findings import Estimator, Findings, Predictions, whose
-from .markup import Section, element, joined
+from .markup import Section, element, joined, literal
 
 # What the page contains at most: the model as JavaScript in bytes, and rows with their features.
 MOST_BYTES = 3_000_000
@@ -58,7 +57,7 @@ def panel(findings: Findings) -> Panel | None:
         )
         return Panel(Section("what-if", "What if", element("p", text)))
     data = _data(model, fitted, test)
-    return Panel(_section(about, data, fitted), f"{module}\n{_part('what_if.js').replace('DATA', _literal(data))}")
+    return Panel(_section(about, data, fitted), f"{module}\n{_part('what_if.js').replace('DATA', literal(data))}")
 
 
 def _section(about: str, data: dict[str, Any], fitted: View) -> Section:
@@ -164,14 +163,6 @@ def _or_null(x: float) -> float | str | None:
     if math.isinf(x):
         return "Infinity" if x > 0 else "-Infinity"
     return None if math.isnan(x) else x
-
-
-def _literal(data: object) -> str:
-    """Data as an expression of JavaScript that cannot end a script, whatever text it contains."""
-    text = json.dumps(data, allow_nan=False)
-    for character in "<>&":
-        text = text.replace(character, f"\\u{ord(character):04x}")
-    return text
 
 
 def _part(name: str) -> str:

@@ -10,17 +10,15 @@ import re
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from hashlib import sha256
 from html import escape
 from importlib.resources import files
 from pathlib import Path
-from string import Template
 from typing import NamedTuple
 
+from ...report import markup
 from ...report.markup import Html, element, joined, table
 from .themes import css_variables
 
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 _ADDRESS = r"https?://[^\s()<>\"]+|#[\w-]+|[\w./-]+(?:#[\w-]+)?"
 _MARKED = re.compile(rf"`(?P<code>[^`]+)`|\*\*(?P<bold>.+?)\*\*|\[(?P<link>[^\]]+)\]\((?P<address>{_ADDRESS})\)")
 # What Markdown would not take as text: anywhere, and at the beginning of a paragraph.
@@ -209,23 +207,9 @@ def to_html(sections: Sequence[Section], title: str, folder: Path) -> str:
 
 
 def whole(title: str, header: Html, main: Html, scripts: Sequence[str]) -> str:
-    """A self-contained HTML document, whose content policy admits the given scripts and nothing else."""
-    report = "agbm._apps.report"
-    return Template(_file(report, "page.html")).substitute(
-        policy=_POLICY + _admitted(scripts),
-        title=joined([title]),
-        style=_file(report, "page.css") + css_variables() + _file(__package__, "page.css"),
-        script="".join(f'<script type="module">{script}</script>\n' for script in scripts),
-        header=header,
-        sections=main,
-    )
-
-
-def _admitted(scripts: Sequence[str]) -> str:
-    """The part of the policy that admits scripts, by their digests, so that no other text of the page can be one."""
-    digests = (b64encode(sha256(script.encode()).digest()).decode() for script in scripts)
-    sources = " ".join(f"'sha256-{digest}'" for digest in digests)
-    return f"; script-src {sources}" if sources else ""
+    """A document with the styles of these pages."""
+    own = (files(__package__) / "page.css").read_text(encoding="utf-8")
+    return markup.document(title, header, main, scripts, css_variables() + own)
 
 
 def _scripts(section: Section) -> Iterator[str]:
@@ -276,7 +260,3 @@ def _html_figure(figure: Figure, folder: Path) -> Html:
 
 def _embedded(path: Path) -> str:
     return f"data:image/svg+xml;base64,{b64encode(path.read_bytes()).decode()}"
-
-
-def _file(package: str, name: str) -> str:
-    return (files(package) / name).read_text(encoding="utf-8")

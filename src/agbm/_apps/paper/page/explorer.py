@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
-from ...report.markup import Html, element
+from ...report.markup import Html, element, literal
 from ..experiments.curves import LEVELS, TITLES, Curve, Line
 from ..experiments.protocol import N_SPLITS
 from .document import Widget, whole
@@ -84,12 +83,4 @@ def page(curves: Sequence[Curve]) -> str:
 
 def _script(found: Mapping[str, Any]) -> str:
     source = (files(__package__) / "explorer.js").read_text(encoding="utf-8")
-    return source.replace("DATA", _literal(found), 1)
-
-
-def _literal(found: Mapping[str, Any]) -> str:
-    """Data as an expression of JavaScript that cannot end a script, whatever text it contains."""
-    text = json.dumps(found, allow_nan=False, separators=(",", ":"))
-    for character in "<>&":
-        text = text.replace(character, f"\\u{ord(character):04x}")
-    return text
+    return source.replace("DATA", literal(found), 1)
