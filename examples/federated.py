@@ -336,7 +336,7 @@ class FederatedRows:
     """Rows at the parties; see RowSource."""
 
     in_this_process = False
-    gives_digests = False
+    shows_rows = False
 
     def __init__(self, aggregator: Aggregator) -> None:
         self._aggregator = aggregator

@@ -304,7 +304,7 @@ class RayRows:
     """Rows in Ray's object store; see RowSource."""
 
     in_this_process = False
-    gives_digests = True
+    shows_rows = True
 
     def __init__(self, n_actors: int, n_threads: int) -> None:
         self.actors = Actors(n_actors)

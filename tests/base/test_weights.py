@@ -139,7 +139,7 @@ class TestContinuity:
 
 
 # "auto" depends on the number of rows as given, and so does what is held out.
-GIVEN_SIZES = {"max_depth": 3, "min_samples_leaf": 3, "max_iter": 12, "early_stopping": False}
+GIVEN_SIZES = {"max_depth": 3, "min_samples_leaf": 3, "max_iter": 12, "early_stopping": False, "views": None}
 
 
 class TestRepetition:

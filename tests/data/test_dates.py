@@ -312,7 +312,7 @@ class TestModel:
             begin = forest.roots[tree]
             end = forest.roots[tree + 1] if tree + 1 < len(forest.roots) else len(forest.nodes)
             features = forest.nodes["feature"][begin:end]
-            columns = set(reader.columns_of(features[features >= 0]).tolist())
+            columns = set(reader.columns_of(features[features >= 0]).ravel().tolist())
             assert any(columns <= group for group in ({0}, {1}, {2, 3}))
 
     def test_a_monotone_order(self):

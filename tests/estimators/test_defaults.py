@@ -52,7 +52,7 @@ class TestAutomaticTreeSizes:
         rng = np.random.default_rng(0)
         X = rng.normal(size=(n_rows, 3))
         y = X @ [1.0, 2.0, 3.0] + X[:, 0] * X[:, 1] + rng.normal(size=n_rows)
-        common = {"max_iter": 3, "early_stopping": False}
+        common = {"max_iter": 3, "early_stopping": False, "views": None}
         sizes = {"max_leaf_nodes": leaves, "min_samples_leaf": fewest, "l2_regularization": 3.0}
         by_hand = AGBMRegressor(n_members=5, colsample_bynode=0.5, max_depth=None, **sizes, **common).fit(X, y)
         model = AGBMRegressor(**common).fit(X, y)

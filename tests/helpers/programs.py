@@ -67,6 +67,7 @@ MORE = {
     "ranker": _ranker,
     "several labels": partial(_classifier, "auto", lambda y: np.column_stack([y > 1, y > 2]).astype(int)),
     "soft classes": partial(_classifier, "cross_entropy", lambda y: np.column_stack([1 / (1 + y), y / (1 + y)])),
+    "crosses": partial(_regressor, "squared_error", views=[(0, "-", 1), (1, "*", 0), (1, "+", 2)]),
     "booleans": partial(_classifier, "auto", lambda y: y > 1.0),
 }
 

@@ -121,7 +121,7 @@ class ShardRows:
     """Rows in shards of this process; see RowSource."""
 
     in_this_process = False
-    gives_digests = True
+    shows_rows = True
 
     def __init__(self, seed, n_shards, disturbance):
         self._seed, self._n_shards, self._disturbance = seed, n_shards, disturbance

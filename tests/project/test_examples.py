@@ -142,7 +142,7 @@ def test_survive_a_crash(run):
 def test_more_rows_than_memory(run):
     text, _ = run("more_rows_than_memory.py")
     assert numbers(r"accuracy ([\d.]+)", text) > 0.7
-    assert numbers(r"files (\d) times", text) == 3  # labels, sample, codes and digest
+    assert numbers(r"files (\d) times", text) == 4  # labels, sample, rows for crosses, codes and digest
     assert "fit on one table: True" in text
 
 

@@ -19,7 +19,7 @@ from agbm._base.weights import MOST_REPEATS_IN_ALL
 from agbm._core.schedules import SMALLEST_MOMENTUM
 from agbm._data import dates, digest, text_columns
 from agbm._engines.distributed import dask_shards, shard
-from agbm._fit import auto, temperature
+from agbm._fit import auto, temperature, views
 from agbm._labels.lifetimes import MOST_TIMES
 from agbm._lifecycle.update import OLD_WEIGHT
 from agbm._losses.histogram_distribution import ROWS_PER_BIN
@@ -168,6 +168,7 @@ class TestDocstrings:
             assert len({of_one[name] for of_one in entries.values()}) > 1, f"{name} is no longer different"
 
 
+NUMBERS = "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"
 AUTO = {
     "max_iter": [f'"auto": {RULES.iterations:,} with early stopping, otherwise {RULES.iterations_to_the_end}.'],
     "max_leaf_nodes": [
@@ -193,6 +194,11 @@ AUTO = {
         f"For a quantile q, {RULES.l2_rows:.0f} is multiplied by 4 q (1 - q).",
         f"{RULES.l2_rows:.0f} is replaced: {auto.L2_ROWS_OF_SPREAD:.0f} for spreads, {auto.L2_ROWS_OF_TIMES:.0f} for "
         f"the first score of a time and {auto.L2_ROWS_OF_TIME_SHAPES:.0f} for its others.",
+    ],
+    "views": [
+        f'"auto": up to {views.KEPT} of those of the {NUMBERS[views.COLUMNS]} most important columns, for the squared '
+        f"error and classes, from {auto.CROSSES_ROWS:,} rows on, if the loss on held-out rows of a short run is "
+        f"lower by {100 * (1 - views.BETTER):.0f} %",
     ],
     "colsample_bynode": [
         f'"auto": {RULES.columns} for "fading", {RULES.all_columns:.0f} for the algorithms of the paper; for a '
@@ -271,7 +277,6 @@ class TestAuto:
             ], n  # fmt: skip
 
 
-NUMBERS = "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"
 N_MEMBERS = NUMBERS[RULES.members]
 ONCE = f"from {RULES.rows_of_members} rows on (with one member from {RULES.rows_of_one:,} rows on)"
 DEFAULT = methods.Fading()

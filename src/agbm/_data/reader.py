@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,9 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_array, check_X_y
 from sklearn.utils.validation import _check_y, check_consistent_length, validate_data
 
+from .._base.sums import Array
 from .._base.types import AnyArray, Table, Values
+from .crosses import Cross, with_crosses
 from .derivation import NO_DERIVATION, Derivation
 from .plain_tables import plain_numbers
 from .rows import RemoteMatrix, plain
@@ -52,6 +54,8 @@ class TableReader:
     categories: Categories
     derivation: Derivation = NO_DERIVATION
     """How dates and ordered categories become numbers."""
+    crosses: tuple[Cross, ...] = ()
+    """The last features."""
 
     @classmethod
     def of_columns(cls, estimator: str, X: Table) -> TableReader:
@@ -71,19 +75,47 @@ class TableReader:
         """The same columns, some of which are dates or ordered categories."""
         return replace(self, derivation=derivation)
 
+    def with_crosses(self, crosses: Iterable[Cross]) -> TableReader:
+        """The same columns, and features that are crosses of them."""
+        return replace(self, crosses=tuple(crosses))
+
     @property
     def n_features(self) -> int:
-        """Number of features that trees see: those of the columns, then parts of dates."""
-        return self.n_columns + len(self.derivation.parts)
+        """Number of features that trees see: those of the columns, then parts of dates, then crosses."""
+        return self.n_columns + len(self.derivation.parts) + len(self.crosses)
+
+    @property
+    def feature_names(self) -> list[str]:
+        """The names of all features; x0, x1 and so on if the columns have none."""
+        names = [f"x{f}" for f in range(self.n_columns)] if self.names is None else [str(name) for name in self.names]
+        return [*self.derivation.feature_names(names), *(cross.name(names) for cross in self.crosses)]
 
     def columns_of(self, features: AnyArray) -> NDArray[np.int64]:
-        """The columns that features come from."""
-        columns = features.astype(np.int64)
-        parts = columns >= self.n_columns
-        columns[parts] = np.array([f for f, _ in self.derivation.parts], dtype=np.int64)[
-            columns[parts] - self.n_columns
-        ]
+        """The two columns that features come from: (feature, 2); the same one twice, except for crosses."""
+        columns = np.repeat(features.astype(np.int64)[:, np.newaxis], 2, axis=1)
+        derived = features >= self.n_columns
+        columns[derived] = self._sources[features[derived] - self.n_columns]
         return columns
+
+    @cached_property
+    def _sources(self) -> NDArray[np.int64]:
+        """The columns of the features that follow those of the columns."""
+        pairs = [(column, column) for column, _ in self.derivation.parts]
+        pairs += [(cross.left, cross.right) for cross in self.crosses]
+        return np.array(pairs, dtype=np.int64).reshape(-1, 2)
+
+    def by_column(self, values: Array) -> Array:
+        """Values (..., feature) added up by column; each column of a cross gets half of its value."""
+        if self.n_features == self.n_columns:
+            return values
+        total = values[..., : self.n_columns].copy()
+        for feature, (left, right) in enumerate(self._sources.tolist(), self.n_columns):
+            if left == right:
+                total[..., left] += values[..., feature]
+            else:
+                total[..., left] += values[..., feature] / 2
+                total[..., right] += values[..., feature] / 2
+        return total
 
     def with_parts(self, groups: Sequence[Sequence[int]]) -> list[list[int]]:
         """Groups of columns as groups of features: parts of dates go with their columns."""
@@ -102,12 +134,13 @@ class TableReader:
     def numbers(self, X: Table) -> Any:
         """X as a matrix of numbers for the kernels, with codes for categories."""
         read = None if self.categories.of or self.derivation else plain_numbers(X, self.n_columns, self.names)
-        return plain(_checked(X, "no_validation", self, False) if read is None else read)
+        checked = _checked(X, "no_validation", self, False) if read is None else read
+        return plain(with_crosses(checked, self.crosses))
 
     def numbers_and_labels(self, X: Any, y: Any, numeric_y: bool) -> tuple[Any, AnyArray]:
         """X as a matrix of numbers, with codes for categories, and the checked y."""
         X, y = _checked(X, y, self, numeric_y)
-        return X, y
+        return with_crosses(X, self.crosses), y
 
     @property
     def columns(self) -> _Columns:

@@ -49,6 +49,7 @@ from .._model.settings import (
     Scoring,
     Settings,
     Start,
+    Views,
 )
 from .._storage import model as storage
 from .parameters import FitTable, Targets
@@ -168,6 +169,7 @@ class BaseAGBM(KnowsNames, ABC):
     categorical_features: CategoricalFeatures
     monotonic_cst: Directions
     interaction_cst: Interactions
+    views: Views
     subsample: float
     colsample_bytree: float
     colsample_bynode: float | Auto
@@ -368,7 +370,7 @@ class BaseAGBM(KnowsNames, ABC):
         start, n_threads = model.start[:, np.newaxis].copy(), threads.resolve(self.n_jobs)
         result = partial(model.labels.results, kind, model.loss)
         kernel = finish_of(model.labels, model.loss, kind)
-        return Predictor(model.n_features, model.folded, start, result, kernel, n_threads)
+        return Predictor(model.n_columns, model.reader.crosses, model.folded, start, result, kernel, n_threads)
 
     @property
     def feature_importances_(self) -> Array:
@@ -482,7 +484,7 @@ def _explanation(model: BaseAGBM, X: Table) -> Any:
     return Explanation(
         values=values[:, :n_features],
         base_values=values[:, n_features],
-        data=_dense(model.model_.reader.numbers(X)),
+        data=_dense(model.model_.reader.numbers(X))[:, :n_features],
         display_data=_dense(X),
         feature_names=[f"Feature {j}" for j in range(n_features)] if names is None else list(names),
         output_names=None if classes is None or values.ndim == 2 else [str(label) for label in classes],

@@ -58,6 +58,7 @@ CONSTRAINTS: dict[str, list[Any]] = {
     "categorical_features": ["array-like", StrOptions({"from_dtype"}), None],
     "monotonic_cst": ["array-like", dict, None],
     "interaction_cst": [list, tuple, StrOptions({"no_interactions", "pairwise"}), None],
+    "views": [list, tuple, StrOptions({"auto"}), None],
     "subsample": [Interval(numbers.Real, 0, 1, closed="right")],
     "colsample_bytree": [Interval(numbers.Real, 0, 1, closed="right")],
     "colsample_bynode": [Interval(numbers.Real, 0, 1, closed="right"), StrOptions({"auto"})],

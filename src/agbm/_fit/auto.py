@@ -38,6 +38,9 @@ MAX_LEAF_NODES_OF_DISTRIBUTIONS = 16
 # tree: the loss is about that of trees that look at all (docs/design.md), and histograms have a fraction of the sums.
 SKETCHED_OUTPUTS = 5
 
+# views="auto": crosses are looked for from this number of rows on. With fewer, too few are held out of a short run.
+CROSSES_ROWS = 2_000
+
 # min_samples_leaf="auto": the number of training rows divided by this, within bounds.
 LEAVES = 500
 MIN_SAMPLES_LEAF = 2, 10
@@ -146,6 +149,12 @@ def _has_classes(loss: Loss) -> bool:
 def colsample_bynode(given: float | str, method: Method, loss: Loss) -> float:
     """The fraction of features that each node may be split on."""
     return 1.0 - _noise(loss) * (1.0 - method.colsample_bynode) if isinstance(given, str) else given
+
+
+def tries_crosses(loss: Loss, n_rows: int) -> bool:
+    """Whether short runs look for crosses; the losses are those for which that was measured."""
+    traits = traits_of(loss)
+    return n_rows >= CROSSES_ROWS and (traits.trees == "larger" or traits.l2 == "classes")
 
 
 def min_samples_leaf(given: int | str, n_rows: int, loss: Loss) -> int:

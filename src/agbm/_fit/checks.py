@@ -67,5 +67,7 @@ def _check_learner(model: Settings, saves_checkpoints: bool) -> None:
                 f"{name}={getattr(model, name)!r} works with trees only; got learner={learner!r}. "
                 f"Use {name}={default!r}."
             )
+    if model.views not in (None, "auto"):
+        raise ValueError(f"views={model.views!r} works with trees only; got learner={learner!r}. Use views=None.")
     if saves_checkpoints:
         raise TypeError(f"Checkpoint saves trees only; got learner={learner!r}. Remove it from callbacks.")

@@ -22,14 +22,17 @@ from .._data.blocks import (
     check_columns,
     look_at_columns,
     naming,
+    places_of,
 )
+from .._data.crosses import with_crosses
 from .._data.derivation import Derivation
 from .._data.digest import RowDigest, Shape
 from .._data.offsets import check_both
 from .._data.reader import TableReader
 from .._data.rows import Given
 from .._data.tables import as_table, column_names, named_mask
-from .._labels.base import StartScores
+from .._labels.base import Labels, StartScores
+from .._losses import Loss
 from .label_steps import (
     LabelFacts,
     before,
@@ -48,6 +51,14 @@ from .label_steps import (
 from .planning import Request, loss_of, make_plan, tree_learner_of
 from .run import Member, Run, make_members
 from .sources import BlockRows, RowSource, SharedBlocks
+from .views import (
+    found_crosses,
+    given_crosses,
+    joined_rows,
+    needs_audition,
+    read_audition_rows,
+    take_audition_rows,
+)
 
 GivenBlocks = tuple[Blocks, Any, Any, Any]
 """Blocks, and labels, weights and offsets of all their rows, or None if the blocks contain them."""
@@ -75,16 +86,20 @@ def prepared_blocks(request: Request, source: RowSource, blocks: GivenBlocks, va
         following, weighs_validation = _validation_of(request, source, validation, given, weighed)
     labelled, following = _started(labelled, following, start_scores)
 
-    def identity(parts: dict[str, str]) -> str:
-        return identity_of(parts, _digested(request, labelled, n_used, reader))
-
-    plan = make_plan(request, reader, labels, start_scores.loss, weighed[0].units, validation is not None, identity)
+    own, own_used = labelled, list(n_used)
     if following is not None:
         labelled = labelled.followed_by(following)
         n_used += [0] * (len(labelled.numbers) - len(n_used))  # some processes have validation rows only
     step = 1.0 if weighed[0].no_weights is None else weighed[0].no_weights.step
     looked = _look(request, BlockTable(labelled, n_used), reader, step)
     known = reader.with_categories(looked.categories)
+    known = _with_views(request, source, known, labels, start_scores.loss, labelled, n_used)
+
+    def identity(parts: dict[str, str]) -> str:
+        return identity_of(parts, _digested(request, own, own_used, reader))
+
+    plan = make_plan(request, known, labels, start_scores.loss, weighed[0].units, validation is not None, identity)
+    looked = replace(looked, sample=with_crosses(looked.sample, known.crosses))
     bins, crowded = bins_of_all(looked, request.settings.max_bins, plan.n_threads)
     looked = replace(looked, sample=looked.sample[:0])  # frees its memory before the matrix is allocated
     data = _empty_digest(request, source, weighed, following, known)
@@ -123,7 +138,7 @@ def _empty_digest(
     request: Request, source: RowSource, weighed: Sequence[LabelFacts], following: Labelled | None, reader: TableReader
 ) -> RowDigest | None:
     """A digest for all rows of blocks, to which none has been added; `following` are those of X_val."""
-    if not source.gives_digests:
+    if not source.shows_rows:
         return None
     n_given = sum(found.n_used for found in weighed)
     n_validation = 0 if following is None else sum(following.n_rows)
@@ -183,6 +198,20 @@ def validation_blocks(request: Request, source: RowSource, validation: Given) ->
 def _look(request: Request, table: BlockTable, reader: TableReader, step: float) -> Looked:
     known = None if request.known is None else request.known.reader.categories
     return table.look(request.settings.categorical_features, step, known, reader.derivation)
+
+
+def _with_views(
+    request: Request, source: RowSource, reader: TableReader, labels: Labels, loss: Loss, labelled: Labelled,
+    n_used: Sequence[int],
+) -> TableReader:  # fmt: skip
+    """The reader with the crosses of a new model."""
+    if request.known is not None:  # its crosses are there
+        return reader
+    if not (source.shows_rows and needs_audition(request, reader, labels, loss, sum(n_used))):
+        return reader.with_crosses(given_crosses(request.settings, reader))
+    sampled, found = labelled.step(take_audition_rows, labels, sum(n_used))
+    parts = sampled.over(read_audition_rows, places_of, reader)
+    return reader.with_crosses(found_crosses(request, reader, labels, joined_rows(found, np.concatenate(parts))))
 
 
 def _digested(request: Request, labelled: Labelled, n_used: list[int], reader: TableReader) -> Iterator[AnyArray]:

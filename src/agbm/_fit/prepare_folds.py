@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
 
 from .._base.sums import Array
 from .._base.weights import Weights
 from .._core.learners import Fitter
 from .._core.objective import start_residual
 from .._data.blocks import dense, naming
+from .._data.crosses import with_crosses
 from .._data.reader import TableReader
 from .._data.rows import VALIDATION, Given, Rows, RowSet, plain
 from .._labels.base import Classes, Labels, StartScores
+from .._losses import Loss
 from .._tree import SharedBins, TreeLearner
 from .planning import (
     Request,
@@ -29,6 +33,7 @@ from .planning import (
 )
 from .prepare_table import check_table
 from .run import Member, Run, make_members
+from .views import audition_rows, found_crosses, given_crosses, needs_audition
 
 Split = tuple["NDArray[np.intp]", "NDArray[np.intp]"]
 """The training rows and the test rows of a fold."""
@@ -54,6 +59,10 @@ class _Table(NamedTuple):
     y: NDArray[Any]
     weight: NDArray[Any] | None
     start: Array | None
+    used: NDArray[np.intp]
+    """The rows with positive weight."""
+    weights: Weights | None
+    """Theirs, without class weights, which come from y."""
     bins: SharedBins | None
     """None for learners other than trees."""
 
@@ -74,12 +83,10 @@ def prepared_folds(
     if not splits:
         raise ValueError("cv has no folds; pass a number of folds, a splitter or pairs of training and test rows.")
     start = StartScores(request.settings.init, labels, loss_of(request, labels))(given.X)
-    bins = None
-    if request.settings.method.learner is None:
-        used = np.arange(len(y))[kept]
-        weights = None if weight is None else Weights.of(weight[used])  # without class weights, which come from y
-        bins = SharedBins(X, used, request.settings.max_bins, weights, request.n_threads)
-    table = _Table(reader, labels, X, y, weight, start, bins)
+    used = np.arange(len(y))[kept]
+    weights = None if weight is None else Weights.of(weight[used])
+    bins = _bins(request, X, used, weights) if request.settings.method.learner is None else None
+    table = _Table(reader, labels, X, y, weight, start, used, weights, bins)
     runs = []
     for number, rows in enumerate(splits):
         with naming(f"cv, fold {number}"):
@@ -96,30 +103,49 @@ def _fold(request: Request, table: _Table, train: NDArray[np.intp], test: NDArra
     _check_classes(labels, found)
     train = train[kept]
     loss = loss_of(request, labels)
-    plan = make_plan(request, table.reader, labels, loss, Units.of(labels, encoded), True, lambda parts: "")
+    starts = (None, None) if table.start is None else (table.start[:, train], table.start[:, test])
+    rows = Rows(train, encoded, weights, starts[0])
+    reader, bins = _with_views(request, table, labels, loss, rows)
+    plan = make_plan(request, reader, labels, loss, Units.of(labels, encoded), True, lambda parts: "")
     at_once, n_threads = divided_threads(request, loss, n_folds * plan.n_members)
     plan = plan._replace(members_at_once=at_once, n_threads=n_threads)
     of_test = None if weight is None else weight[test].astype(np.float64)
     if of_test is not None and not of_test.any():
         raise ValueError("sample_weight: all test rows have weight zero; use other folds.")
-    starts = (None, None) if table.start is None else (table.start[:, train], table.start[:, test])
-    rows = Rows(train, encoded, weights, starts[0]).followed_by(
+    rows = rows.followed_by(
         RowSet(VALIDATION, len(test), of_test), test, labels.encode_validation(table.y[test], len(test)), starts[1]
     )
 
     def member(number: int) -> Member:
         seed, n_train = plan.seed_of(number), len(train)
         f0, objective = objective_of(request, plan, labels, rows, n_train)
-        learner = learner_of(request, plan, table.reader, labels, objective, seed)
+        learner = learner_of(request, plan, reader, labels, objective, seed)
         residual = start_residual(objective)
-        if isinstance(learner, TreeLearner) and table.bins is not None:
-            fitter: Fitter[Any] = table.bins.bind(learner, rows.X, n_train, objective.train_weights, residual)
+        if isinstance(learner, TreeLearner) and bins is not None:
+            fitter: Fitter[Any] = bins.bind(learner, rows.X, n_train, objective.train_weights, residual)
         else:
             fitter = learner.bind(table.X[rows.X], n_train, objective.train_weights, residual)
         return Member(f0, objective, learner, fitter, seed, None)
 
     members = make_members(plan, member, [0] * plan.n_members)  # all have the same rows
-    return Run(plan, table.reader, labels, members, rows.watched)
+    return Run(plan, reader, labels, members, rows.watched)
+
+
+def _with_views(
+    request: Request, table: _Table, labels: Labels, loss: Loss, rows: Rows
+) -> tuple[TableReader, SharedBins | None]:
+    """The reader of a fold, whose training rows choose crosses, and the bins of all rows."""
+    crosses = given_crosses(request.settings, table.reader)
+    if not issparse(table.X) and needs_audition(request, table.reader, labels, loss, rows.n):
+        sample = audition_rows(labels, rows, rows.n)
+        crosses = found_crosses(request, table.reader, labels, replace(sample, X=table.X[sample.X]))
+    if not crosses:
+        return table.reader, table.bins
+    return table.reader.with_crosses(crosses), _bins(request, with_crosses(table.X, crosses), table.used, table.weights)
+
+
+def _bins(request: Request, X: Any, used: NDArray[np.intp], weights: Weights | None) -> SharedBins:
+    return SharedBins(X, used, request.settings.max_bins, weights, request.n_threads)
 
 
 def _checked_split(number: int, n_rows: int, train: ArrayLike, test: ArrayLike) -> Split:

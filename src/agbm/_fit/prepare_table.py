@@ -8,13 +8,14 @@ from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
+from scipy.sparse import issparse
 
 from .._base.identity import identity_of
 from .._base.sums import Array
 from .._base.types import AnyArray
 from .._base.weights import check_sample_weight
-from .._core.ring import RingPart
 from .._data.blocks import dense, naming
+from .._data.crosses import with_crosses
 from .._data.derivation import Derivation, has_more_than_numbers, look
 from .._data.digest import digest_of_table
 from .._data.offsets import added, check_both
@@ -22,9 +23,12 @@ from .._data.reader import TableReader
 from .._data.rows import VALIDATION, Given, RemoteMatrix, Rows, RowSet, plain
 from .._data.tables import Categories, as_table, categorical_mask, column_names, named_mask
 from .._labels.base import Labels, StartScores
-from .planning import Request, Units, learner_of, loss_of, make_plan, objective_of, ring_of, weigh_rows
-from .run import Member, Run, make_members
+from .._losses import Loss
+from .planning import Request, Units, loss_of, make_plan, weigh_rows
+from .run import Run
 from .sources import LocalSource, RowSource
+from .table_members import members_of_table
+from .views import audition_rows, found_crosses, given_crosses, needs_audition
 
 
 def prepared_table(
@@ -45,6 +49,7 @@ def prepared_table(
     def identity(parts: dict[str, str]) -> str:
         return identity_of(parts, [categorical, *rows.arrays()])
 
+    reader, rows = _with_views(request, reader, labels, loss, rows)
     plan = make_plan(request, reader, labels, loss, Units.of(labels, rows.y), validation is not None, identity)
     n_given = rows.n
     others = watched if validation is None else {VALIDATION: validation, **watched}
@@ -53,24 +58,23 @@ def prepared_table(
         check_both(given.offset is not None, more.offset is not None, name_of_offset)
         rows = rows.followed_by(*_rows_of(name, more, reader, labels, start_scores))
 
-    ring = ring_of(request, plan, labels, rows.y[..., :n_given])
-    parts = [RingPart(n_given)] * plan.n_members if ring is None else ring.parts
-    on_ring = None if ring is None else replace(rows, X=None).on_ring(ring)
     here = cast(LocalSource, source)  # the rows of others are in blocks
-    table = here.table(rows.X, n_given, rows.weights, ring)
-
-    def member(number: int) -> Member:
-        part, seed = parts[number], plan.seed_of(number)
-        of_member = rows if on_ring is None else on_ring.of(part)
-        f0, objective = objective_of(request, plan, labels, of_member, part.n_train)
-        learner = learner_of(request, plan, reader, labels, objective, seed)
-        bound, fitter = table.bind(learner, part, objective)
-        return Member(f0, bound, learner, fitter, seed, plan.earlier_of(number))
-
-    members = make_members(plan, member, parts)
+    members = members_of_table(request, reader, labels, rows, plan, here)
     n_watched = sum(of.n for of in rows.watched)
     data = digest_of_table(rows, n_given, rows.n - n_watched, labels.n_outputs, request.n_threads)
     return Run(plan, reader, labels, members, rows.watched, data)
+
+
+def _with_views(
+    request: Request, reader: TableReader, labels: Labels, loss: Loss, rows: Rows
+) -> tuple[TableReader, Rows]:
+    """The reader and the rows with the crosses of a new model."""
+    if request.known is not None:  # its crosses are there
+        return reader, rows
+    crosses = given_crosses(request.settings, reader)
+    if not issparse(rows.X) and needs_audition(request, reader, labels, loss, rows.n):
+        crosses = found_crosses(request, reader, labels, audition_rows(labels, rows, rows.n))
+    return reader.with_crosses(crosses), replace(rows, X=with_crosses(rows.X, crosses))
 
 
 def check_table(request: Request, given: Given) -> tuple[TableReader, Any, AnyArray, Any]:

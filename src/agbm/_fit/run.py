@@ -98,6 +98,7 @@ class Run(NamedTuple):
             names = ("max_depth", "max_leaf_nodes", "min_samples_leaf", "l2_regularization", "colsample_bynode")
             found |= {name: getattr(learner, name) for name in names}
             found["multi_strategy"] = "multi_output_tree" if learner.vector_leaves else "one_output_per_tree"
+            found["views"] = self.reader.feature_names[self.reader.n_features - len(self.reader.crosses) :] or None
         return found
 
 

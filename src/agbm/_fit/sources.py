@@ -38,8 +38,8 @@ class RowSource(Protocol):
 
     in_this_process: bool
     """Whether kernels run in this process, on its threads."""
-    gives_digests: bool
-    """Whether models have a digest of the rows, from which single rows may be guessed."""
+    shows_rows: bool
+    """Whether single rows may leave their process: in digests, which may tell them, and to choose crosses."""
 
     def blocks_of(
         self, X: Table, y: Values | None, sample_weight: Values | None, offset: Values | None
@@ -151,7 +151,7 @@ class LocalSource:
     """Rows on this machine; see RowSource."""
 
     in_this_process = True
-    gives_digests = True
+    shows_rows = True
 
     def blocks_of(
         self, X: Table, y: Values | None, sample_weight: Values | None, offset: Values | None

@@ -66,7 +66,9 @@ def settled(prepare: Prepare, settings: Settings, seed: int | None = None) -> tu
         return run, settings
     trial = replace(settings, callbacks=None)  # they are told of the model that is kept
     trained = follow(run, trial, members_of(run, trial))
-    final = replace(settings, early_stopping=False, max_iter=max(len(trained.ensembles[0]), 1))
+    final = replace(
+        settings, early_stopping=False, max_iter=max(len(trained.ensembles[0]), 1), views=run.reader.crosses
+    )
     return prepare(final, run.plan.seed), final
 
 

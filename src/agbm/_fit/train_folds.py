@@ -25,6 +25,7 @@ from .._core.training import (
     warn_diverged,
     watch,
 )
+from .._data.crosses import with_crosses
 from .._model.fitted import FittedModel
 from .._model.settings import Settings
 from .prepare_folds import Folds
@@ -174,7 +175,7 @@ def out_of_fold(given: Folds, models: Sequence[FittedModel], probabilities: bool
     n_tests = np.zeros(given.X.shape[0])
     for (_, test), model in zip(given.splits, models, strict=True):
         start = model.start[:, np.newaxis] if given.start is None else given.start[:, test]
-        raw = start + model.folded.predict(given.X[test], n_threads)[0]
+        raw = start + model.folded.predict(with_crosses(given.X[test], model.reader.crosses), n_threads)[0]
         labels: Any = model.labels
         finish = labels.probabilities if probabilities else labels.predictions
         predicted = finish(model.loss, raw)

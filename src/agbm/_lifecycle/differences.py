@@ -130,7 +130,7 @@ def _column(digest: RowDigest, column: int, model: FittedModel) -> str:
         return f"from {column - shape.first_feature} on"
     feature = column - shape.first_feature
     if feature < model.n_features:  # a file may say anything about its rows
-        feature = int(model.reader.columns_of(np.array([feature]))[0])
+        feature = int(model.reader.columns_of(np.array([feature]))[0, 0])
     named = model.reader.names is not None and feature < model.n_columns
     return repr(model.feature_names[feature]) if named else f"{feature} of X"
 
@@ -150,7 +150,7 @@ def _shown(value: Any) -> str:
 
 # Entries of descriptions by what they belong to.
 _ENTRIES = {
-    "columns": ("n_features", "derivation"),
+    "columns": ("n_features", "derivation", "crosses"),
     "labels": ("class_type", "n_labels", "has_positions", "censored", "label_shape"),
     "start": ("loss", "start", "n_members", "held_out"),
 }

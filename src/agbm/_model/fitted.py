@@ -212,10 +212,7 @@ class FittedModel:
         total[..., self.n_features] += self.start_scores(X).T
         if self.n_features == self.n_columns:
             return total
-        of_columns = np.append(total[..., : self.n_columns], total[..., -1:], axis=-1)
-        for feature, (column, _) in enumerate(self.reader.derivation.parts, self.n_columns):
-            of_columns[..., column] += total[..., feature]
-        return of_columns
+        return np.append(self.reader.by_column(total[..., :-1]), total[..., -1:], axis=-1)
 
     def leaves(self, X: Table, n_threads: int) -> NDArray[np.int32]:
         """The index of the leaf that each row reaches in each tree of the best iteration: (row, tree)."""
@@ -232,6 +229,12 @@ class FittedModel:
         _tree.
         """
         self.check_has_trees("partial_dependence")
+        crossed = {column for cross in self.reader.crosses for column in (cross.left, cross.right)}
+        if crossed & set(features):
+            raise ValueError(
+                f"method='recursion' cannot vary columns {sorted(crossed & set(features))}, which the model also uses "
+                "in crosses; use method='brute', or fit with views=None."
+            )
         if not isinstance(self.start, np.ndarray):
             raise ValueError(
                 f"method='recursion' needs init='prior' or init='zero'; the model has init={self.start!r}."
@@ -269,13 +272,16 @@ class FittedModel:
             )
 
     def gains(self) -> tuple[NDArray[np.int64], Array]:
-        """The columns that trees split on, and the total gain of each; trees are multiplied by their weights."""
+        """The columns that trees split on, and the total gain of each; trees are multiplied by their weights.
+
+        Each column of a cross gets half of its gain.
+        """
         forests, weights = self._weighted_forests("feature_importances_")
         if not forests:
             return np.zeros(0, dtype=np.int64), np.zeros(0)
         features, gains = gain_by_feature(forests, [weight.sum() for weight in weights])
         columns, places = np.unique(self.reader.columns_of(features), return_inverse=True)
-        return columns.astype(np.int64), np.bincount(places, gains).astype(np.float64)
+        return columns.astype(np.int64), np.bincount(places.ravel(), np.repeat(gains / 2, 2)).astype(np.float64)
 
     def importances(self) -> Array:
         """The share of each column in the total gain of all splits."""
@@ -285,11 +291,13 @@ class FittedModel:
         return np.asarray(total / total.sum()) if total.sum() > 0 else total
 
     def split_counts(self) -> NDArray[np.intp]:
-        """Number of splits on each column, in trees with nonzero weight."""
+        """Number of splits on each column, in trees with nonzero weight; one on a cross counts for both columns."""
         forests, weights = self._weighted_forests("split_counts_")
         used = [forest.nodes["feature"] for forest, weight in zip(forests, weights, strict=True) if weight.any()]
         feature = np.concatenate([np.zeros(0, dtype=np.int32), *used])
-        return np.bincount(self.reader.columns_of(feature[feature >= 0]), minlength=self.n_columns)
+        left, right = self.reader.columns_of(feature[feature >= 0]).T
+        counts = np.bincount(left, minlength=self.n_columns)
+        return counts + np.bincount(right[left != right], minlength=self.n_columns)
 
     def _weighted_forests(self, name: str) -> tuple[list[Forest], list[Array]]:
         """The forests, and the weights of their functions."""

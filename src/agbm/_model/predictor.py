@@ -12,6 +12,7 @@ import numpy as np
 from .._base.sums import Array
 from .._base.types import AnyArray
 from .._core.learners import Model
+from .._data.crosses import Cross, with_crosses
 from .._data.rows import plain
 from .._labels.base import Classes, Labels, Numbers, Result
 from .._losses import Loss, prediction_of
@@ -57,6 +58,8 @@ class Predictor:
     """
 
     n_features: int
+    """Of X, which are the columns of the model."""
+    _crosses: tuple[Cross, ...]
     _model: Model
     _start: Array
     _finish: Callable[[Array], AnyArray]
@@ -72,7 +75,7 @@ class Predictor:
         shape = X.shape
         if not 1 <= len(shape) <= 2 or shape[-1] != self.n_features:
             raise ValueError(f"X must have shape (rows, {self.n_features}) or ({self.n_features},); got {shape}.")
-        rows = plain(X if len(shape) == 2 else X[np.newaxis])
+        rows = plain(with_crosses(X if len(shape) == 2 else X[np.newaxis], self._crosses))
         result = self._slow(rows) if self._fill is None else self._fast(rows, self._fill)
         return result if len(shape) == 2 else result[0]
 

@@ -11,6 +11,7 @@ import numpy as np
 from .._base.types import AnyArray
 from .._core.methods import Method, method_of, name_of
 from .._core.training import Watcher
+from .._data.crosses import Cross
 from .._data.offsets import RawScores
 from .._losses import Loss
 
@@ -23,6 +24,7 @@ DeviceName = Literal["cpu", "cuda"]
 # Lists rather than sequences: a text is a sequence of texts.
 CategoricalFeatures: TypeAlias = "Literal['from_dtype'] | list[int] | list[str] | list[bool] | AnyArray | None"
 Interactions: TypeAlias = "Literal['no_interactions', 'pairwise'] | list[list[int]] | list[list[str]] | None"
+Views: TypeAlias = "Literal['auto'] | Sequence[tuple[int, str, int]] | Sequence[tuple[str, str, str]] | None"
 Direction: TypeAlias = "int | Mapping[Any, int]"
 """-1, 0 or 1; of several classes, for one of them."""
 Directions: TypeAlias = "Sequence[int] | AnyArray | Mapping[int, Direction] | Mapping[str, Direction] | None"
@@ -101,6 +103,7 @@ class Settings:
     multi_strategy: MultiStrategy = "auto"
     monotonic_cst: Directions = None
     interaction_cst: Interactions = None
+    views: Views | Sequence[Cross] = None
     class_weight: ClassWeight = None
 
     @classmethod

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from .._base.types import AnyArray
+from .._data.crosses import SIGNS, Cross
 from .._data.dates import FORMS, PARTS
 from .._data.derivation import NO_DERIVATION, TYPED, DateColumn, Derivation
+from .._data.reader import TableReader
 from .._data.text_columns import NUMBER
 from . import values as stored_values
 from .container import ModelFileError, Stored, shortened
@@ -63,6 +65,23 @@ def restored_derivation(n_columns: int, categories: Collection[int], stored: Sto
         raise ModelFileError("derivation: columns must increase, and be of one kind each")
     dates = {f: column for f, column in columns.items() if column.form != NUMBER}
     return Derivation(dates, ordered, {f: column.unread for f, column in columns.items() if f not in dates})
+
+
+def restored_crosses(reader: TableReader, stored: Stored) -> list[Cross]:
+    """The crosses of columns."""
+    crosses, others = [], {*reader.categories.of, *reader.derivation.dates, *reader.derivation.ordered}
+    for entry in stored.entry("crosses", list) if "crosses" in stored.description else ():
+        match entry:
+            case [int(left), str(sign), int(right), float(a), float(b)] if (
+                0 <= min(left, right) <= max(left, right) < reader.n_columns
+                and not {left, right} & others
+                and sign in SIGNS
+                and all(0.0 < scale < np.inf for scale in (a, b))
+            ):
+                crosses.append(Cross(left, sign, right, a, b))
+            case _:
+                raise ModelFileError(f"crosses: {shortened(entry)} is not a cross of two columns of numbers")
+    return crosses
 
 
 def _is_form(form: str, parts: list[Any], unread: list[Any]) -> bool:

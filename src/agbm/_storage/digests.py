@@ -40,8 +40,8 @@ _FIRST_LINKS: dict[str, tuple[set[str], tuple[str, ...]]] = {
     "parameters": ({"estimator", "fitted_parameters", "resolved", "seed", "held_out"}, ()),
     "start": (
         {
-            "loss", "start", "n_features", "n_members", "derivation", "class_type", "n_labels", "has_positions",
-            "censored", "label_shape",
+            "loss", "start", "n_features", "n_members", "derivation", "crosses", "class_type", "n_labels",
+            "has_positions", "censored", "label_shape",
         },
         ("feature_names.", "categories.", "ordered.", "classes.", "event_times"),
     ),

@@ -35,7 +35,13 @@ from . import calibration as stored_calibration
 from . import container as model_file
 from . import labels as stored_labels
 from . import values as stored_values
-from .columns import category_arrays, described_derivation, restored_categories, restored_derivation
+from .columns import (
+    category_arrays,
+    described_derivation,
+    restored_categories,
+    restored_crosses,
+    restored_derivation,
+)
 from .container import ModelFileError, Stored
 from .digests import chain, chain_section, fingerprint, restored_chain
 from .ensemble import ensembles_of, model_updates_of, stack_of, to_arrays
@@ -162,6 +168,8 @@ def description_of(saved: Saved) -> dict[str, Any]:
     }
     if model.reader.derivation:
         described["derivation"] = described_derivation(model.reader.derivation)
+    if model.reader.crosses:
+        described["crosses"] = [list(cross) for cross in model.reader.crosses]
     if saved.notes:
         described["notes"] = _checked_notes(saved.notes)
     scores = _score_names(model)
@@ -294,7 +302,8 @@ def _restored_reader(estimator: str, stored: Stored) -> TableReader:
         raise ModelFileError(f"sizes: feature_names must be {n_features} texts, or empty")
     reader = TableReader(estimator, n_features, np.array(names, dtype=object) if names else None, Categories())
     reader = reader.with_categories(Categories(restored_categories("categories", n_features, stored)))
-    return reader.with_derivation(restored_derivation(n_features, reader.categories.of, stored))
+    reader = reader.with_derivation(restored_derivation(n_features, reader.categories.of, stored))
+    return reader.with_crosses(restored_crosses(reader, stored))
 
 
 def _restored_start(labels: Labels, stored: Stored) -> Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any
@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._base.sums import Array
 from .._base.types import Table
+from .._data.crosses import Cross
 from .._estimators.base import BaseAGBM
 from .._labels.matrices import LabelSets
 from .._losses import Loss, prediction_of
@@ -80,6 +81,8 @@ class View:
     """A fitted model: link(start + sum of trees)."""
 
     feature_names: list[str]
+    """Of the inputs; crosses follow them."""
+    crosses: Sequence[Cross]
     categories: dict[int, list[Any]]
     """For each categorical feature, its categories; the code of a category is its position."""
     ordered: Mapping[int, list[Any]]
@@ -95,6 +98,20 @@ class View:
     """Whether predictions have shape (row) instead of (row, output)."""
     several_labels: bool
     """Whether outputs are the labels of a classifier with several labels per row."""
+
+    @property
+    def split_names(self) -> list[str]:
+        """The names of all features that trees split on."""
+        return [*self.feature_names, *(cross.name(self.feature_names) for cross in self.crosses)]
+
+    def check_has_no_crosses(self, what: str) -> None:
+        """Raise ValueError if the model has crosses; `what` cannot compute them."""
+        if self.crosses:
+            names = ", ".join(self.split_names[len(self.feature_names) :])
+            raise ValueError(
+                f"{what} cannot compute the crosses of columns that the model uses ({names}); fit with views=None, or "
+                "export to C, JavaScript or ONNX."
+            )
 
     @property
     def n_outputs(self) -> int:
@@ -142,6 +159,7 @@ def view(model: BaseAGBM) -> View:
     trees = list(_trees(forest, categories)) if isinstance(forest, Forest) else _no_trees(len(start))
     return View(
         feature_names=fitted.reader.derivation.feature_names(feature_names(model)),
+        crosses=fitted.reader.crosses,
         categories=categories,
         ordered=fitted.reader.derivation.ordered,
         trees=trees,
@@ -159,11 +177,12 @@ def encode(model: BaseAGBM, X: Table, dtype: DTypeLike = np.float64) -> NDArray[
 
     Categories become their codes in the model; categories that were not seen in fit get the code after the last. Dates
     become days since 1970-01-01, followed after the last column by those of their parts that the model uses; ordered
-    categories become their positions. Missing values become NaN.
+    categories become their positions. Missing values become NaN. Exported models compute crosses of columns themselves.
     """
     check_fitted(model)
     table = model.model_.reader.numbers(X)
-    return np.ascontiguousarray(table.toarray() if hasattr(table, "toarray") else table, dtype=dtype)
+    inputs = table[:, : table.shape[1] - len(model.model_.reader.crosses)]
+    return np.ascontiguousarray(inputs.toarray() if hasattr(inputs, "toarray") else inputs, dtype=dtype)
 
 
 def check_fitted(model: object) -> None:

@@ -161,6 +161,7 @@ def to_c(model: BaseAGBM, *, name: str = "agbm") -> str:
         "roots": _lines(trees.roots),
         "steps": _lines(np.maximum.reduceat(trees.depths, np.arange(0, len(trees.depths), GROUP))),
         "start": ", ".join(map(number, fitted.start.tolist())),
+        "crosses": _filled(_crosses(fitted), texts),
         "arrays": _filled(_arrays(trees, fitted, finish), texts),
         "step": _filled(_STEP.replace("$sets", _STEP_BY_SET if len(trees.sets) else ""), texts),
         "add": _filled(_add(trees, fitted), texts),
@@ -176,6 +177,21 @@ def to_c(model: BaseAGBM, *, name: str = "agbm") -> str:
 
 def _filled(text: str, parts: dict[str, Any]) -> str:
     return Template(text).substitute(parts)
+
+
+def _crosses(fitted: View) -> str:
+    """What appends the crosses to a row."""
+    if not fitted.crosses:
+        return ""
+    n = len(fitted.feature_names)
+    lines = [
+        f"  crossed[{place}] = row[{left}] * {number(a)} {sign} row[{right}] * {number(b)};\n"
+        for place, (left, sign, right, a, b) in enumerate(fitted.crosses, n)
+    ]
+    return (
+        f"  double crossed[${{NAME}}_N_FEATURES + {len(lines)}];\n"
+        "  memcpy(crossed, row, ${NAME}_N_FEATURES * sizeof(double));\n" + "".join(lines) + "  row = crossed;\n"
+    )
 
 
 def _bare(declaration: str) -> str:

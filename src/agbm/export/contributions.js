@@ -28,7 +28,7 @@ function addLeaf(node, path, output, found) {
     const value = values === null ? number[node] : values[number[node] + k];
     const sums = found[output + k];
     path.forEach(({ feature, share, taken }, i) => (sums[feature] += value * (taken - share) * factors[i]));
-    sums[featureNames.length] += value * reached;
+    sums[sums.length - 1] += value * reached;
   }
 }
 
@@ -54,8 +54,16 @@ function addTree(node, path, row, output, found) {
  * array per score. They add up to the score.
  */
 export function contributions(row) {
-  const found = START.map(() => new Float64Array(featureNames.length + 1));
-  roots.forEach((root, tree) => addTree(root, [], row, values === null ? outputs[tree] : 0, found));
-  START.forEach((start, k) => (found[k][featureNames.length] += start));
-  return found;
+  const n = featureNames.length;
+  const all = START.map(() => new Float64Array(n + crosses.length + 1));
+  const given = withCrosses(row);
+  roots.forEach((root, tree) => addTree(root, [], given, values === null ? outputs[tree] : 0, all));
+  return all.map((of, output) => {
+    const found = Float64Array.from([...of.slice(0, n), of[of.length - 1] + START[output]]);
+    crosses.forEach(([left, , right], k) => {
+      found[left] += of[n + k] / 2; // each of the two columns has half of a cross
+      found[right] += of[n + k] / 2;
+    });
+    return found;
+  });
 }

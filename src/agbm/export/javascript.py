@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._data.crosses import Cross
 from .._estimators.base import BaseAGBM
 from ._formulas import FUNCTIONS, JAVASCRIPT, Finish, finish_of, number, written
 from ._program import FEATURE_SHIFT, INNER, Program, about, as_number, listed_values, program, quoted
@@ -85,6 +86,7 @@ def to_js(model: BaseAGBM, *, contributions: bool = False) -> str:
         "about": "\n".join(about(fitted, trees)),
         "feature_names": _array(map(quoted, fitted.feature_names)),
         "categories": "\n".join(_list(f, *of) for f, of in sorted(listed_values(fitted).items())),
+        "crosses": _array(map(_cross, fitted.crosses)),
         "classes": "null" if fitted.classes is None else _array(map(_class, fitted.classes.tolist())),
         "n_scores": fitted.n_outputs,
         "n_predictions": finish.n_predictions,
@@ -123,6 +125,11 @@ def _encoded(array: NDArray[Any], kind: str) -> str:
 
 def _array(values: Any) -> str:
     return f"[{', '.join(values)}]"
+
+
+def _cross(cross: Cross) -> str:
+    left, sign, right, a, b = cross
+    return f'[{left}, "{sign}", {right}, {number(a)}, {number(b)}]'
 
 
 def _class(label: Any) -> str:

@@ -27,6 +27,7 @@ def to_lightgbm(model: BaseAGBM) -> str:
     with several values per leaf becomes several trees. The first tree of each output is its initial score.
     """
     fitted = view(model)
+    fitted.check_has_no_crosses("LightGBM")
     objective = _objective(fitted)
     trees = [_tree_text(number, tree) for number, tree in enumerate(_in_order(fitted))]
     header = [

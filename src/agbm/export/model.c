@@ -68,7 +68,7 @@ static const double ${name}_start[] = {$start};
 $arrays
 $step
 void ${name}_scores(const double row[${NAME}_N_FEATURES], double scores[${NAME}_N_SCORES]) {
-  for (int k = 0; k < ${NAME}_N_SCORES; ++k) scores[k] = 0.0;
+${crosses}  for (int k = 0; k < ${NAME}_N_SCORES; ++k) scores[k] = 0.0;
   for (uint32_t first = 0; first < ${n_trees}u; first += ${group}u) {
     /* Several walks at a time, since each mostly waits for memory. */
     uint32_t at[$group];

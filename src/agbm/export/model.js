@@ -79,8 +79,24 @@ export function encode(given) {
   });
 }
 
+/* Features that follow those of a row: sums, differences or products of two of them, each multiplied by a scale. */
+const crosses = $crosses;
+
+function withCrosses(row) {
+  if (crosses.length === 0) return row;
+  const found = new Float64Array(featureNames.length + crosses.length);
+  found.set(row);
+  crosses.forEach(([left, sign, right, leftScale, rightScale], k) => {
+    const a = row[left] * leftScale;
+    const b = row[right] * rightScale;
+    found[featureNames.length + k] = sign === "+" ? a + b : sign === "-" ? a - b : a * b;
+  });
+  return found;
+}
+
 /** The raw scores of a row, before offsets are added. */
-export function scores(row) {
+export function scores(given) {
+  const row = withCrosses(given);
   const found = new Float64Array(N_SCORES);
   for (let tree = 0; tree < roots.length; ++tree) {
     let node = roots[tree];

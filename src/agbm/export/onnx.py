@@ -46,11 +46,7 @@ def to_onnx(model: BaseAGBM, *, dtype: DTypeLike = np.float32, columns: bool = F
     """
     graph, fitted = _Graph(dtype), view(model)
     X = _columns(graph, fitted, offset) if columns else graph.input("X", graph.dtype, len(fitted.feature_names))
-    scores = graph.add(
-        "Add",
-        _trees(graph, _counted_from_one(graph, X, fitted), fitted),
-        graph.constant(fitted.start.astype(graph.dtype)),
-    )
+    scores = graph.add("Add", _sums(graph, X, fitted), graph.constant(fitted.start.astype(graph.dtype)))
     if offset:
         scores = graph.add("Add", scores, graph.input(_OFFSET, graph.dtype, fitted.n_outputs))
     if fitted.several_labels:
@@ -175,7 +171,32 @@ def _counted_from_one(graph: _Graph, X: str, fitted: View) -> str:
     return graph.add("Add", X, graph.constant(raised.astype(graph.dtype)))
 
 
-def _trees(graph: _Graph, X: str, fitted: View) -> str:
+def _sums(graph: _Graph, X: str, fitted: View) -> str:
+    """Sums of the values of the trees; with crosses, in double precision, since these are not exact in single."""
+    X = _counted_from_one(graph, X, fitted)
+    if not fitted.crosses:
+        return _trees(graph, X, fitted, graph.dtype)
+    wide = np.dtype(np.float64)
+    X = graph.add("Cast", X, to=graph.type_of(wide))
+    sums = _trees(graph, graph.add("Concat", X, *_crosses(graph, X, fitted), axis=1), fitted, wide)
+    return graph.add("Cast", sums, to=graph.type_of(graph.dtype))
+
+
+def _crosses(graph: _Graph, X: str, fitted: View) -> list[str]:
+    """The crosses, each a column."""
+
+    def scaled(column: int, scale: float) -> str:
+        taken = graph.add("Gather", X, graph.constant(np.array([column], dtype=np.int64)), axis=1)
+        return graph.add("Mul", taken, graph.constant(np.array(scale, dtype=np.float64)))
+
+    operators = {"+": "Add", "-": "Sub", "*": "Mul"}
+    return [
+        graph.add(operators[sign], scaled(left, left_scale), scaled(right, right_scale))
+        for left, sign, right, left_scale, right_scale in fitted.crosses
+    ]
+
+
+def _trees(graph: _Graph, X: str, fitted: View, dtype: np.dtype[Any]) -> str:
     """Sums of the values of the trees, (row, output); category codes in X start at 1."""
     trees = [_depth_first(_with_a_question(tree)) for tree in fitted.single_output_trees()]
     n_inner = np.cumsum([0, *(tree.inner.sum() for tree in trees)])
@@ -195,7 +216,7 @@ def _trees(graph: _Graph, X: str, fitted: View) -> str:
         mode[list(tree.members)] = _MEMBER
         for node in sorted(tree.members):
             members += [tree.members[node].astype(np.float64) + 1.0, np.array([np.nan])]  # NaN terminates a set
-    sets = {"membership_values": graph.tensor(np.concatenate(members).astype(graph.dtype))} if members else {}
+    sets = {"membership_values": graph.tensor(np.concatenate(members).astype(dtype))} if members else {}
     return graph.add(
         "TreeEnsemble",
         X,
@@ -205,14 +226,14 @@ def _trees(graph: _Graph, X: str, fitted: View) -> str:
         tree_roots=n_inner[:-1].tolist(),
         nodes_featureids=of_inner([tree.feature for tree in trees]).tolist(),
         nodes_modes=graph.tensor(of_inner(modes)),
-        nodes_splits=graph.tensor(rounded_down(of_inner([tree.threshold for tree in trees]), graph.dtype)),
+        nodes_splits=graph.tensor(rounded_down(of_inner([tree.threshold for tree in trees]), dtype)),
         nodes_truenodeids=of_inner([place[tree.yes] for tree, place in zip(trees, places, strict=True)]).tolist(),
         nodes_trueleafs=of_inner([~tree.inner[tree.yes] for tree in trees]).astype(int).tolist(),
         nodes_falsenodeids=of_inner([place[tree.no] for tree, place in zip(trees, places, strict=True)]).tolist(),
         nodes_falseleafs=of_inner([~tree.inner[tree.no] for tree in trees]).astype(int).tolist(),
         nodes_missing_value_tracks_true=of_inner([tree.missing_yes for tree in trees]).astype(int).tolist(),
         leaf_targetids=np.repeat([tree.first_output for tree in trees], np.diff(n_leaves)).tolist(),
-        leaf_weights=graph.tensor(weights.astype(graph.dtype)),
+        leaf_weights=graph.tensor(weights.astype(dtype)),
         **sets,
     )
 

@@ -23,6 +23,7 @@ def to_shap(model: BaseAGBM, dtype: DTypeLike = np.float64) -> dict[str, Any]:
     this form has thresholds only.
     """
     fitted = view(model)
+    fitted.check_has_no_crosses("The shap package")
     _check_thresholds(fitted)
     single = _is_single(dtype)
     found: dict[str, Any] = {

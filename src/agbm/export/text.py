@@ -118,7 +118,7 @@ class Labels:
 
     def _question(self, node: int) -> str:
         feature = int(self.tree.feature[node])
-        name = self._view.feature_names[feature]
+        name = self._view.split_names[feature]
         if node not in self.tree.members:
             threshold = float(self.tree.threshold[node])
             return f"{name} <= {self._number(threshold)}" if threshold < np.inf else f"{name} is a number"

@@ -16,6 +16,7 @@ def to_treelite(model: BaseAGBM) -> Any:
     """
     builder_of = library("treelite.model_builder", "treelite")
     fitted = view(model)
+    fitted.check_has_no_crosses("Treelite")
     n_classes = fitted.n_outputs if fitted.link.name == "softmax" else 1
     n_targets = fitted.n_outputs // n_classes
     vectors = fitted.trees[0].value.shape[1] > 1  # then all trees have one value per output

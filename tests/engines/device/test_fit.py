@@ -67,6 +67,7 @@ CASES = {
     "constraints": (
         AGBMRegressor(**SMALL, monotonic_cst=[1, 0, -1, 0], interaction_cst=[[0, 1], [2, 3]]), numbers,
     ),
+    "crosses": (AGBMRegressor(**SMALL, views=[(0, "*", 1), (2, "-", 0)]), numbers),
     "absolute error": (AGBMRegressor(**SMALL, loss="absolute_error"), numbers),
     "quantiles": (AGBMRegressor(**SMALL, loss=agbm.losses.Quantile([0.1, 0.9])), numbers),
     "gamma": (AGBMRegressor(**SMALL, loss="gamma"), positive),

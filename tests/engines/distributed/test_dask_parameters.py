@@ -156,7 +156,7 @@ def test_more_categories_than_bins(client, tmp_path):
     table["many"] = np.random.default_rng(3).integers(0, 400, len(table)).astype(str)
     y = labels("numbers", table) + table["many"].astype(int) % 3
     cuts = cuts_of(len(table), 6)
-    expected = local_of("numbers", max_bins=20).fit(table, y)
+    expected = local_of("numbers", max_bins=20, views=None).fit(table, y)
     assert expected.split_counts_[-1] > 0
     assert_same(on_dask(expected).fit(frames(table, cuts), series(y, cuts)), expected, tmp_path)
 

@@ -8,6 +8,7 @@ from importlib.resources import files
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..._base.sums import Array
 from ..._estimators.classifier import AGBMClassifier
@@ -95,7 +96,7 @@ def _data(model: Estimator, fitted: View, test: Predictions) -> dict[str, Any]:
     """The data of the script, besides the model."""
     reader = model.model_.reader
     numbers = np.asarray(replace(reader, names=None).numbers(test.sample), dtype=np.float64)
-    used = np.unique(np.concatenate([tree.feature[tree.inner] for tree in fitted.trees]))
+    used = _used_inputs(fitted)
     n_rows = min(len(numbers), MOST_ROWS, max(1, MOST_VALUES // max(len(used), 1)))
     order = np.argsort(-model.feature_importances_, kind="stable")
     important = [f for f in order.tolist() if model.split_counts_[f] > 0]
@@ -110,6 +111,15 @@ def _data(model: Estimator, fitted: View, test: Predictions) -> dict[str, Any]:
         "scores": _score_names(model, fitted),
         "probabilities": isinstance(model, AGBMClassifier),
     }
+
+
+def _used_inputs(fitted: View) -> NDArray[np.int64]:
+    """The inputs that trees split on, themselves or in crosses."""
+    features = np.unique(np.concatenate([tree.feature[tree.inner] for tree in fitted.trees])).tolist()
+    n = len(fitted.feature_names)
+    crosses = [fitted.crosses[feature - n] for feature in features if feature >= n]
+    inputs = [f for f in features if f < n] + [f for cross in crosses for f in (cross.left, cross.right)]
+    return np.unique(np.array(inputs, dtype=np.int64))
 
 
 def _feature(model: Estimator, feature: int, column: Array) -> dict[str, Any]:

@@ -28,7 +28,7 @@ class DaskSource:
     """Rows in the partitions of Dask collections, which stay with the workers; see RowSource."""
 
     in_this_process = False
-    gives_digests = True
+    shows_rows = True
 
     def __init__(self, client: distributed.Client) -> None:
         self._workers = Workers(client)

@@ -1,0 +1,226 @@
+"""Views: the crosses of columns that trees see as further features; see docs/design.md.
+
+With "auto", three short runs on at most AUDITION_ROWS rows decide. The first has no crosses, and shows which columns
+matter. The second has all crosses of these, and shows which crosses matter. The third has only the best ones; they are
+kept if its loss on held-out rows is lower than that of the first. It depends on nothing but the rows, wherever they
+are, so that models have the same bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import issparse
+
+from .._base.types import AnyArray
+from .._base.weights import joined
+from .._core.methods import METHODS
+from .._data.blocks import UNUSED, Block, RowsHere
+from .._data.crosses import SIGNS, Cross, candidates, with_crosses
+from .._data.hold_out import held_out_rows
+from .._data.reader import TableReader
+from .._data.rows import Rows
+from .._data.tables import position_of
+from .._labels.base import Labels
+from .._losses import Loss
+from .._model.settings import Settings
+from .._tree import Forest
+from .._tree.forest import gain_by_feature
+from . import auto
+from .planning import Request, Units, loss_of, make_plan
+from .run import Run
+from .table_members import members_of_table
+from .train import follow, members_of
+
+AUDITION_ROWS = 10_000
+ITERATIONS, ITERATIONS_EARLY, ITERATIONS_OF_ALL = 60, 20, 10
+"""Of the runs that are compared, in the first part of these, and of that with all crosses."""
+HELD_OUT = 0.2
+COLUMNS = 8
+"""Crosses are those of this many columns."""
+KEPT = 16
+BETTER = 0.97
+"""Crosses are kept if the loss on held-out rows is less than this part of that without them.
+
+It is the part that is expected after more iterations: crosses that only make the first ones better are not kept.
+"""
+PROMISING = 0.99
+"""There is a third run if the loss with all crosses is less than this part, after a few iterations."""
+
+
+def given_crosses(settings: Settings, reader: TableReader) -> list[Cross]:
+    """The crosses that the parameter `views` lists."""
+    views = settings.views
+    if views is None or isinstance(views, str):
+        return []
+    where, crosses = f"views={views!r}", []
+    for entry in views:
+        if isinstance(entry, Cross):  # from a trial
+            crosses.append(entry)
+            continue
+        if not isinstance(entry, (tuple, list)) or len(entry) != 3 or entry[1] not in SIGNS:
+            raise ValueError(
+                f"{where}: {entry!r} must be (column, sign, column) with the sign '+', '-' or '*', such as "
+                "('width', '*', 'height')."
+            )
+        left, right = (position_of(entry[i], reader.names, reader.n_columns, where) for i in (0, 2))
+        crosses.append(Cross(left, entry[1], right))
+    used = {column for cross in crosses for column in (cross.left, cross.right)}
+    others = sorted(used.difference(_numeric(reader)))
+    if others:
+        raise ValueError(f"{where}: columns {others} are categories or dates; crosses need numbers.")
+    constrained = sorted(used & _constrained(settings, reader))
+    if constrained:
+        raise ValueError(
+            f"{where}: columns {constrained} have constraints, which their crosses would violate; use others, or no "
+            "constraints for them."
+        )
+    return crosses
+
+
+def needs_audition(request: Request, reader: TableReader, labels: Labels, loss: Loss, n_rows: int) -> bool:
+    """Whether short runs have to find the crosses of a fit."""
+    settings = request.settings
+    return (
+        settings.views == "auto"
+        and request.known is None
+        and settings.method.learner is None
+        and settings.interaction_cst is None
+        and auto.tries_crosses(loss, n_rows)
+        and len(_numeric(reader)) > 1
+    )
+
+
+def audition_rows(labels: Labels, rows: Rows, n_rows: int, first: int = 0) -> Rows:
+    """The rows of the short runs, among the training rows here, of which the first has the number `first`.
+
+    There are n_rows in all processes. Classes have about their shares.
+    """
+    chosen, y = np.arange(rows.n_given), rows.y[..., : rows.n_given]
+    if n_rows > AUDITION_ROWS:
+        drawn = held_out_rows(len(chosen), AUDITION_ROWS / n_rows, 1, labels.strata(y), 0, None, first)
+        chosen = np.flatnonzero(drawn.rows(0))
+    return Rows(
+        rows.X[chosen],
+        y[..., chosen],
+        None if rows.weights is None else rows.weights[chosen],
+        None if rows.start is None else rows.start[..., chosen],
+    )
+
+
+def take_audition_rows(here: RowsHere, labels: Labels, n_rows: int) -> tuple[RowsHere, Rows]:
+    """A step: the same for the rows of blocks, whose features are not known yet."""
+    rows = audition_rows(labels, here.rows, n_rows, here.first)
+    return replace(here, rows=rows, n_train=rows.n), rows
+
+
+def read_audition_rows(block: Block, places: NDArray[np.uint32], reader: TableReader) -> AnyArray:
+    """A pass: the features of the rows of a block that have a place."""
+    used = places != UNUSED
+    if not used.any():
+        return np.empty((0, reader.n_features))
+    X = reader.numbers(block.X)[used]
+    return np.asarray(X.toarray() if issparse(X) else X)
+
+
+def joined_rows(parts: Sequence[Rows], X: AnyArray) -> Rows:
+    """Rows of several processes with their features."""
+    weights = [part.weights for part in parts if part.weights is not None]
+    starts = [part.start for part in parts if part.start is not None]
+    return Rows(
+        X,
+        np.concatenate([part.y for part in parts], axis=-1),
+        joined(weights) if weights else None,
+        np.concatenate(starts, axis=-1) if starts else None,
+    )
+
+
+def found_crosses(request: Request, reader: TableReader, labels: Labels, rows: Rows) -> list[Cross]:
+    """The crosses that make held-out rows of a short run better; X of the rows has no crosses."""
+    request = replace(request, settings=_short(request.settings), seed=0, in_this_process=True)
+    X = np.asarray(rows.X, dtype=np.float64)
+    plain = _short_run(request, reader, labels, replace(rows, X=X), ITERATIONS)
+    allowed = [f for f in _numeric(reader) if f not in _constrained(request.settings, reader)]
+    columns = sorted(allowed, key=lambda f: -plain.gains[f])[:COLUMNS]
+    crosses = candidates(X, sorted(f for f in columns if plain.gains[f] > 0.0))
+    if not crosses or not plain.loss > 0.0:
+        return []
+
+    def run(of: Sequence[Cross], iterations: int) -> _ShortRun:
+        crossed = replace(rows, X=with_crosses(X, of))
+        return _short_run(request, reader.with_crosses(of), labels, crossed, iterations)
+
+    every = run(crosses, ITERATIONS_OF_ALL)
+    if not every.loss < PROMISING * plain.loss_until(ITERATIONS_OF_ALL):
+        return []
+    gains = every.gains[reader.n_features :]
+    order = np.argsort(-gains, kind="stable")[:KEPT]
+    best = [crosses[i] for i in order if gains[i] > 0.0]
+    chosen = run(best, ITERATIONS)
+    early, late = (chosen.loss_until(n) / plain.loss_until(n) for n in (ITERATIONS_EARLY, ITERATIONS))
+    return best if late * late / early < BETTER else []
+
+
+class _ShortRun(NamedTuple):
+    """What is known after a short run."""
+
+    losses: NDArray[np.float64]
+    """On the held-out rows, after each iteration."""
+    gains: NDArray[np.float64]
+    """Of each feature, in all splits."""
+
+    @property
+    def loss(self) -> float:
+        """The lowest loss."""
+        return float(np.min(self.losses))
+
+    def loss_until(self, iteration: int) -> float:
+        """The lowest loss up to an iteration."""
+        return float(np.min(self.losses[: iteration + 1]))
+
+
+def _short(settings: Settings) -> Settings:
+    """Settings for one member on the rows of an audition."""
+    return replace(
+        settings, views=None, n_members=1, learning_rate=0.1, early_stopping=True, validation_fraction=HELD_OUT,
+        callbacks=None, warm_start=False, verbose=0, scoring=None, device="cpu", method=METHODS["fading"],
+    )  # fmt: skip
+
+
+def _short_run(request: Request, reader: TableReader, labels: Labels, rows: Rows, iterations: int) -> _ShortRun:
+    settings = replace(request.settings, max_iter=iterations, n_iter_no_change=iterations)
+    request = replace(request, settings=settings)
+    plan = make_plan(
+        request, reader, labels, loss_of(request, labels), Units.of(labels, rows.y), False, lambda parts: ""
+    )
+    run = Run(plan, reader, labels, members_of_table(request, reader, labels, rows, plan), ())
+    trained = follow(run, settings, members_of(run, settings))
+    gains = np.zeros(reader.n_features)
+    forests = [model for model in trained.ensembles[0].models if isinstance(model, Forest)]
+    if forests:
+        features, of_feature = gain_by_feature(forests, [1.0] * len(forests))
+        gains[features] = of_feature
+    return _ShortRun(trained.history["validation_loss"], gains)
+
+
+def _numeric(reader: TableReader) -> list[int]:
+    """The columns of numbers."""
+    others = {*reader.categories.of, *reader.derivation.dates, *reader.derivation.ordered}
+    return [f for f in range(reader.n_columns) if f not in others]
+
+
+def _constrained(settings: Settings, reader: TableReader) -> set[int]:
+    """The columns with constraints."""
+    if settings.interaction_cst is not None:
+        return set(range(reader.n_columns))
+    given = settings.monotonic_cst
+    if given is None:
+        return set()
+    if isinstance(given, dict):
+        where = f"monotonic_cst={given!r}"
+        return {position_of(column, reader.names, reader.n_columns, where) for column, sign in given.items() if sign}
+    return set(np.flatnonzero(np.asarray(given)).tolist())

@@ -1,0 +1,57 @@
+"""Crosses of columns, as features after those of the table."""
+
+import math
+import operator
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.sparse import csr_array
+
+from agbm._data.crosses import SIGNS, Cross, candidates, with_crosses
+
+OPERATORS = {"+": operator.add, "-": operator.sub, "*": operator.mul}
+
+
+@given(
+    a=st.floats(),
+    b=st.floats(),
+    sign=st.sampled_from(sorted(SIGNS)),
+    exponents=st.tuples(st.integers(-30, 30), st.integers(-30, 30)),
+)
+def test_values_are_those_of_one_operation(a, b, sign, exponents):
+    scales = [2.0**e for e in exponents]
+    (row,) = with_crosses(np.array([[a, b]]), [Cross(0, sign, 1, *scales)])
+    expected = OPERATORS[sign](a * scales[0], b * scales[1])
+    np.testing.assert_array_equal(row, [a, b, expected])
+
+
+@pytest.mark.parametrize("kind", [np.float32, csr_array])
+def test_other_matrices(kind):
+    X = np.array([[1.5, 0.0, 2.0], [0.0, -3.0, 0.25]])
+    given = X.astype(np.float32) if kind is np.float32 else kind(X)
+    assert with_crosses(given, ()) is given
+    found = with_crosses(given, [Cross(0, "-", 2)])
+    assert found.dtype == np.float64
+    np.testing.assert_array_equal(found, np.column_stack([X, X[:, 0] - X[:, 2]]))
+
+
+def test_candidates_are_of_similar_scales():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=500), 1000.0 * rng.normal(size=500), np.full(500, 3.0)])
+    X[::7, 1] = np.nan
+    X[3, 0] = np.inf
+    found = candidates(X, [0, 1, 2])
+    assert [(c.left, c.sign, c.right) for c in found] == [(a, s, b) for a, b in ((0, 1), (0, 2), (1, 2)) for s in SIGNS]
+    for cross in found:
+        if cross.sign == "*":
+            assert cross[3:] == (1.0, 1.0)
+        else:
+            assert cross[3:] == tuple({0: 1.0, 1: 2.0**-10, 2: 1.0}[f] for f in (cross.left, cross.right))
+            assert all(math.frexp(scale)[0] == 0.5 for scale in cross[3:])
+
+
+def test_names():
+    assert Cross(1, "*", 0).name(["a", "b"]) == "b * a"
+    assert Cross(0, "-", 1, 1.0, 0.25).name(["a", "b"]) == "a - 0.25 b"
