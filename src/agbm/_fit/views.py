@@ -1,9 +1,9 @@
 """Views: the crosses of columns that trees see as further features; see docs/design.md.
 
-With "auto", three short runs on at most AUDITION_ROWS rows decide. The first has no crosses, and shows which columns
-matter. The second has all crosses of these, and shows which crosses matter. The third has only the best ones; they are
-kept if its loss on held-out rows is lower than that of the first. It depends on nothing but the rows, wherever they
-are, so that models have the same bits.
+With "auto", short runs on at most AUDITION_ROWS rows decide. The first has no crosses, and shows which columns matter.
+The second has all crosses of these, and shows which crosses matter. If its loss on held-out rows is lower, two longer
+runs compare the best crosses with none. All this depends on nothing but the rows, so that models have the same bits
+wherever the rows are.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from .train import follow, members_of
 
 AUDITION_ROWS = 10_000
 ITERATIONS, ITERATIONS_EARLY, ITERATIONS_OF_ALL = 60, 20, 10
-"""Of the runs that are compared, in the first part of these, and of that with all crosses."""
+"""Of the longer runs, in the first part of these, and of the shorter ones."""
 HELD_OUT = 0.2
 COLUMNS = 8
 """Crosses are those of this many columns."""
@@ -49,7 +49,7 @@ BETTER = 0.97
 It is the part that is expected after more iterations: crosses that only make the first ones better are not kept.
 """
 PROMISING = 0.99
-"""There is a third run if the loss with all crosses is less than this part, after a few iterations."""
+"""There are longer runs if the loss with all crosses is less than this part of that without, after a few iterations."""
 
 
 def given_crosses(settings: Settings, reader: TableReader) -> list[Cross]:
@@ -143,25 +143,22 @@ def found_crosses(request: Request, reader: TableReader, labels: Labels, rows: R
     """The crosses that make held-out rows of a short run better; X of the rows has no crosses."""
     request = replace(request, settings=_short(request.settings), seed=0, in_this_process=True)
     X = np.asarray(rows.X, dtype=np.float64)
-    plain = _short_run(request, reader, labels, replace(rows, X=X), ITERATIONS)
-    allowed = [f for f in _numeric(reader) if f not in _constrained(request.settings, reader)]
-    columns = sorted(allowed, key=lambda f: -plain.gains[f])[:COLUMNS]
-    crosses = candidates(X, sorted(f for f in columns if plain.gains[f] > 0.0))
-    if not crosses or not plain.loss > 0.0:
-        return []
 
-    def run(of: Sequence[Cross], iterations: int) -> _ShortRun:
-        crossed = replace(rows, X=with_crosses(X, of))
-        return _short_run(request, reader.with_crosses(of), labels, crossed, iterations)
+    def run(crosses: Sequence[Cross], iterations: int) -> _ShortRun:
+        crossed = replace(rows, X=with_crosses(X, crosses))
+        return _short_run(request, reader.with_crosses(crosses), labels, crossed, iterations)
 
-    every = run(crosses, ITERATIONS_OF_ALL)
-    if not every.loss < PROMISING * plain.loss_until(ITERATIONS_OF_ALL):
+    first = run([], ITERATIONS_OF_ALL)
+    constrained = _constrained(request.settings, reader)
+    columns = [f for f in _numeric(reader) if f not in constrained and first.gains[f] > 0.0]
+    columns = sorted(sorted(columns, key=lambda f: -first.gains[f])[:COLUMNS])
+    every = run(candidates(X, columns), ITERATIONS_OF_ALL)
+    if not every.loss < PROMISING * first.loss:
         return []
     gains = every.gains[reader.n_features :]
-    order = np.argsort(-gains, kind="stable")[:KEPT]
-    best = [crosses[i] for i in order if gains[i] > 0.0]
-    chosen = run(best, ITERATIONS)
-    early, late = (chosen.loss_until(n) / plain.loss_until(n) for n in (ITERATIONS_EARLY, ITERATIONS))
+    best = [candidates(X, columns)[i] for i in np.argsort(-gains, kind="stable")[:KEPT] if gains[i] > 0.0]
+    plain, crossed = run([], ITERATIONS), run(best, ITERATIONS)
+    early, late = (crossed.loss_until(n) / plain.loss_until(n) for n in (ITERATIONS_EARLY, ITERATIONS))
     return best if late * late / early < BETTER else []
 
 
