@@ -37,6 +37,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "l2 of 1": {"l2_regularization": 1.0},
     "127 bins": {"max_bins": 127},
     "a tree per class": {"multi_strategy": "one_output_per_tree"},
+    "no crosses": {"views": None},
     "0.8 of the rows per tree": {"subsample": 0.8},
     "no growth": {"method": Fading(growth=0.0)},
     "no look-ahead": {"method": Fading(look_ahead=0.0)},

@@ -161,6 +161,16 @@ def test_more_categories_than_bins(client, tmp_path):
     assert_same(on_dask(expected).fit(frames(table, cuts), series(y, cuts)), expected, tmp_path)
 
 
+@pytest.mark.parametrize("views", ["auto", [("a", "*", "c")]])
+def test_crosses(views, client, tmp_path):
+    table = frame(11_000)  # short runs have a sample of the rows
+    y = table["a"] * table["c"] + (table["text"] == "u")
+    cuts = cuts_of(len(table), 6)
+    expected = local_of("numbers", views=views).fit(table, y)
+    assert "a * c" in expected.resolved_params_["views"]
+    assert_same(on_dask(expected).fit(frames(table, cuts), series(y, cuts)), expected, tmp_path)
+
+
 def test_dates_and_ordered_categories(client, tmp_path):
     table = frame()
     hours = np.random.default_rng(4).integers(0, 900 * 24, len(table))
