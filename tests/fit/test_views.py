@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.sparse import csr_array
 from sklearn.datasets import make_regression
 
 import agbm
@@ -224,6 +225,14 @@ class TestLists:
         table = pd.DataFrame(X, columns=["a", "b", "c", "d", "e"]).assign(text="x")
         with pytest.raises(ValueError, match=message):
             AGBMRegressor(**FAST, views=views, monotonic_cst={"e": 1}).fit(table, y)
+
+    def test_sparse_tables(self, rows):
+        X, y = csr_array(np.nan_to_num(rows[0])), rows[1]
+        assert crosses_of(AGBMRegressor(**FAST).fit(X, y)) == ()
+        halves = [(X[: N // 2], y[: N // 2]), (X[N // 2 :], y[N // 2 :])]
+        assert crosses_of(AGBMRegressor(**FAST).fit(agbm.Batches(lambda: iter(halves)))) == ()
+        with pytest.raises(ValueError, match="sparse"):
+            AGBMRegressor(**FAST, views=[(0, "+", 1)]).fit(X, y)
 
     def test_other_learners(self):
         from sklearn.linear_model import Ridge

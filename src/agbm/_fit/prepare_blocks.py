@@ -29,10 +29,9 @@ from .._data.derivation import Derivation
 from .._data.digest import RowDigest, Shape
 from .._data.offsets import check_both
 from .._data.reader import TableReader
-from .._data.rows import Given
+from .._data.rows import Given, Rows
 from .._data.tables import as_table, column_names, named_mask
 from .._labels.base import Labels, StartScores
-from .._losses import Loss
 from .label_steps import (
     LabelFacts,
     before,
@@ -93,7 +92,12 @@ def prepared_blocks(request: Request, source: RowSource, blocks: GivenBlocks, va
     step = 1.0 if weighed[0].no_weights is None else weighed[0].no_weights.step
     looked = _look(request, BlockTable(labelled, n_used), reader, step)
     known = reader.with_categories(looked.categories)
-    known = _with_views(request, source, known, labels, start_scores.loss, labelled, n_used)
+    if request.known is None:
+        head = as_table(given.head)
+        crosses = given_crosses(request.settings, known, head)
+        if source.shows_rows and needs_audition(request, known, start_scores.loss, head, sum(n_used)):
+            crosses = found_crosses(request, known, labels, _audition_rows(labelled, known, labels, sum(n_used)))
+        known = known.with_crosses(crosses)
 
     def identity(parts: dict[str, str]) -> str:
         return identity_of(parts, _digested(request, own, own_used, reader))
@@ -200,18 +204,10 @@ def _look(request: Request, table: BlockTable, reader: TableReader, step: float)
     return table.look(request.settings.categorical_features, step, known, reader.derivation)
 
 
-def _with_views(
-    request: Request, source: RowSource, reader: TableReader, labels: Labels, loss: Loss, labelled: Labelled,
-    n_used: Sequence[int],
-) -> TableReader:  # fmt: skip
-    """The reader with the crosses of a new model."""
-    if request.known is not None:  # its crosses are there
-        return reader
-    if not (source.shows_rows and needs_audition(request, reader, labels, loss, sum(n_used))):
-        return reader.with_crosses(given_crosses(request.settings, reader))
-    sampled, found = labelled.step(take_audition_rows, labels, sum(n_used))
-    parts = sampled.over(read_audition_rows, places_of, reader)
-    return reader.with_crosses(found_crosses(request, reader, labels, joined_rows(found, np.concatenate(parts))))
+def _audition_rows(labelled: Labelled, reader: TableReader, labels: Labels, n_rows: int) -> Rows:
+    """The rows that choose crosses, from all processes."""
+    sampled, found = labelled.step(take_audition_rows, labels, n_rows)
+    return joined_rows(found, np.concatenate(sampled.over(read_audition_rows, places_of, reader)))
 
 
 def _digested(request: Request, labelled: Labelled, n_used: list[int], reader: TableReader) -> Iterator[AnyArray]:

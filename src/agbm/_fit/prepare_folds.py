@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import issparse
 
 from .._base.sums import Array
 from .._base.weights import Weights
@@ -135,8 +134,8 @@ def _with_views(
     request: Request, table: _Table, labels: Labels, loss: Loss, rows: Rows
 ) -> tuple[TableReader, SharedBins | None]:
     """The reader of a fold, whose training rows choose crosses, and the bins of all rows."""
-    crosses = given_crosses(request.settings, table.reader)
-    if not issparse(table.X) and needs_audition(request, table.reader, labels, loss, rows.n):
+    crosses = given_crosses(request.settings, table.reader, table.X)
+    if needs_audition(request, table.reader, loss, table.X, rows.n):
         sample = audition_rows(labels, rows, rows.n)
         crosses = found_crosses(request, table.reader, labels, replace(sample, X=table.X[sample.X]))
     if not crosses:

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
-from scipy.sparse import issparse
 
 from .._base.identity import identity_of
 from .._base.sums import Array
@@ -71,8 +70,8 @@ def _with_views(
     """The reader and the rows with the crosses of a new model."""
     if request.known is not None:  # its crosses are there
         return reader, rows
-    crosses = given_crosses(request.settings, reader)
-    if not issparse(rows.X) and needs_audition(request, reader, labels, loss, rows.n):
+    crosses = given_crosses(request.settings, reader, rows.X)
+    if needs_audition(request, reader, loss, rows.X, rows.n):
         crosses = found_crosses(request, reader, labels, audition_rows(labels, rows, rows.n))
     return reader.with_crosses(crosses), replace(rows, X=with_crosses(rows.X, crosses))
 

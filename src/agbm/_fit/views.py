@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,12 +52,14 @@ PROMISING = 0.99
 """There are longer runs if the loss with all crosses is less than this part of that without, after a few iterations."""
 
 
-def given_crosses(settings: Settings, reader: TableReader) -> list[Cross]:
-    """The crosses that the parameter `views` lists."""
+def given_crosses(settings: Settings, reader: TableReader, X: Any) -> list[Cross]:
+    """The crosses of columns of X that the parameter `views` lists."""
     views = settings.views
     if views is None or isinstance(views, str):
         return []
     where, crosses = f"views={views!r}", []
+    if issparse(X) and len(views) > 0:
+        raise ValueError(f"{where} needs a dense table, but X is sparse; pass X.toarray(), or use views=None.")
     for entry in views:
         if isinstance(entry, Cross):  # from a trial
             crosses.append(entry)
@@ -82,12 +84,12 @@ def given_crosses(settings: Settings, reader: TableReader) -> list[Cross]:
     return crosses
 
 
-def needs_audition(request: Request, reader: TableReader, labels: Labels, loss: Loss, n_rows: int) -> bool:
-    """Whether short runs have to find the crosses of a fit."""
+def needs_audition(request: Request, reader: TableReader, loss: Loss, X: Any, n_rows: int) -> bool:
+    """Whether short runs have to find the crosses of a fit; X has its columns. Those of sparse tables are too many."""
     settings = request.settings
     return (
         settings.views == "auto"
-        and request.known is None
+        and not issparse(X)
         and settings.method.learner is None
         and settings.interaction_cst is None
         and auto.tries_crosses(loss, n_rows)
