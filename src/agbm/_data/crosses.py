@@ -7,15 +7,18 @@ two numbers (scales are powers of two), so that it has the same bits in every la
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from .._base.sums import Array, exact_mean
 
-SIGNS: dict[str, np.ufunc] = {"+": np.add, "-": np.subtract, "*": np.multiply}
+SIGNS = "+", "-", "*"
+ROWS_AT_ONCE = 1024
 
 
 class Cross(NamedTuple):
@@ -41,12 +44,43 @@ def with_crosses(X: Any, crosses: Sequence[Cross]) -> Any:
     if not crosses:
         return X
     X = np.asarray(X.toarray() if issparse(X) else X)
-    wide = np.empty((len(X), X.shape[1] + len(crosses)))
-    wide[:, : X.shape[1]] = X
-    with np.errstate(invalid="ignore", over="ignore", under="ignore"):  # infinity minus infinity is missing
-        for place, (left, sign, right, *scales) in enumerate(crosses, X.shape[1]):
-            SIGNS[sign](wide[:, left] * scales[0], wide[:, right] * scales[1], out=wide[:, place])
+    wide, plan = np.empty((len(X), X.shape[1] + len(crosses))), _plan(tuple(crosses))
+    for begin in range(0, len(X), ROWS_AT_ONCE):
+        rows = slice(begin, begin + ROWS_AT_ONCE)
+        wide[rows, : X.shape[1]] = X[rows]
+        plan.fill(wide[rows, : X.shape[1]], wide[rows, X.shape[1] :])
     return wide
+
+
+class _Plan(NamedTuple):
+    """Crosses as arrays."""
+
+    left: NDArray[np.intp]
+    right: NDArray[np.intp]
+    left_scale: Array
+    right_scale: Array
+    """Negative for differences."""
+    products: NDArray[np.intp]
+
+    def fill(self, X: Array, values: Array) -> None:
+        """Compute the values for some rows."""
+        with np.errstate(invalid="ignore", over="ignore", under="ignore"):  # infinity minus infinity is missing
+            left, right = X[:, self.left] * self.left_scale, X[:, self.right] * self.right_scale
+            np.add(left, right, out=values)
+            if len(self.products):
+                values[:, self.products] = left[:, self.products] * right[:, self.products]
+
+
+@lru_cache(maxsize=64)
+def _plan(crosses: tuple[Cross, ...]) -> _Plan:
+    scales = [-cross.right_scale if cross.sign == "-" else cross.right_scale for cross in crosses]
+    return _Plan(
+        np.array([cross.left for cross in crosses]),
+        np.array([cross.right for cross in crosses]),
+        np.array([cross.left_scale for cross in crosses]),
+        np.array(scales),
+        np.flatnonzero([cross.sign == "*" for cross in crosses]),
+    )
 
 
 def candidates(X: Array, columns: Sequence[int]) -> list[Cross]:
