@@ -130,6 +130,11 @@ class TestInspectExplainExport:
         run("inspect", "sold.agbm")
         assert "fading: 5 members, 40 trees, iteration 8 of 8" in capsys.readouterr().out
 
+    def test_inspect_lists_crosses(self, here, capsys):
+        run(*SOLD, "--set", 'views=[["size", "-", "times"]]')
+        run("inspect", "sold.agbm")
+        assert re.search(r"crosses +size - times\n", capsys.readouterr().out)
+
     @pytest.mark.slow
     @pytest.mark.parametrize("metrics", ["no json", "3", "[3]", '[{"name": 1}]', '{"a": 1}'])
     def test_invalid_notes_are_ignored(self, metrics, trained, capsys):

@@ -78,11 +78,14 @@ def _in_words(model: Model) -> dict[str, str]:
         words["categories"] = listed([f"{name} ({n:,})" for name, n in categories.items()])
     if facts["missing_text"]:
         words["missing text"] = unread_in_words(facts["missing_text"])
+    resolved = dict(facts["resolved_parameters"])
+    if crosses := resolved.pop("views", None):
+        words["crosses"] = listed(crosses)
     words["model"] = training_in_words(model)
     words |= _losses_in_words(model, facts)
     changed = listed([f"{name}={value!r}" for name, value in facts["changed_parameters"].items()])
     words["parameters"] = changed or "the defaults"
-    words["resolved"] = ", ".join(f"{name}={value!r}" for name, value in facts["resolved_parameters"].items())
+    words["resolved"] = ", ".join(f"{name}={value!r}" for name, value in resolved.items())
     words["importance"] = shares_in_words(facts["importances"])
     if facts["version"] is not None:
         words["origin"] = f"agbm {facts['version']}, {facts['training_rows']:,} rows with digest {facts['data'][:16]}…"
