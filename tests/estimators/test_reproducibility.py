@@ -147,7 +147,7 @@ def test_interrupt_in_the_middle_of_a_tree():
 
         rng = np.random.default_rng(0)
         X = rng.normal(size=(200_000, 20)); y = rng.normal(size=len(X))
-        model = AGBMRegressor(max_iter=1, early_stopping=False).fit(X, y)
+        model = AGBMRegressor(max_iter=1, early_stopping=False, views=None).fit(X, y)
         expected = model.predict(X[:3])
         model.set_params(method="gbm", min_samples_leaf=1, max_depth=None, max_leaf_nodes=20_000)
         grower = TreeLearner._grower

@@ -24,12 +24,12 @@ from .._data.blocks import (
     naming,
     places_of,
 )
-from .._data.crosses import with_crosses
+from .._data.crosses import Cross, with_crosses
 from .._data.derivation import Derivation
 from .._data.digest import RowDigest, Shape
 from .._data.offsets import check_both
 from .._data.reader import TableReader
-from .._data.rows import Given, Rows
+from .._data.rows import Given
 from .._data.tables import as_table, column_names, named_mask
 from .._labels.base import Labels, StartScores
 from .label_steps import (
@@ -85,7 +85,7 @@ def prepared_blocks(request: Request, source: RowSource, blocks: GivenBlocks, va
         following, weighs_validation = _validation_of(request, source, validation, given, weighed)
     labelled, following = _started(labelled, following, start_scores)
 
-    own, own_used = labelled, list(n_used)
+    training, n_training = labelled, list(n_used)
     if following is not None:
         labelled = labelled.followed_by(following)
         n_used += [0] * (len(labelled.numbers) - len(n_used))  # some processes have validation rows only
@@ -93,14 +93,10 @@ def prepared_blocks(request: Request, source: RowSource, blocks: GivenBlocks, va
     looked = _look(request, BlockTable(labelled, n_used), reader, step)
     known = reader.with_categories(looked.categories)
     if request.known is None:
-        head = as_table(given.head)
-        crosses = given_crosses(request.settings, known, head)
-        if source.shows_rows and needs_audition(request, known, start_scores.loss, head, sum(n_used)):
-            crosses = found_crosses(request, known, labels, _audition_rows(labelled, known, labels, sum(n_used)))
-        known = known.with_crosses(crosses)
+        known = known.with_crosses(_crosses_of(request, source, as_table(given.head), known, labels, labelled, n_used))
 
     def identity(parts: dict[str, str]) -> str:
-        return identity_of(parts, _digested(request, own, own_used, reader))
+        return identity_of(parts, _digested(request, training, n_training, reader))
 
     plan = make_plan(request, known, labels, start_scores.loss, weighed[0].units, validation is not None, identity)
     looked = replace(looked, sample=with_crosses(looked.sample, known.crosses))
@@ -204,10 +200,17 @@ def _look(request: Request, table: BlockTable, reader: TableReader, step: float)
     return table.look(request.settings.categorical_features, step, known, reader.derivation)
 
 
-def _audition_rows(labelled: Labelled, reader: TableReader, labels: Labels, n_rows: int) -> Rows:
-    """The rows that choose crosses, from all processes."""
+def _crosses_of(
+    request: Request, source: RowSource, head: Any, reader: TableReader, labels: Labels, labelled: Labelled,
+    n_used: Sequence[int],
+) -> list[Cross]:  # fmt: skip
+    """The crosses of a new model; `head` has the columns of X."""
+    n_rows = sum(n_used)
+    if not (source.shows_rows and needs_audition(request, reader, loss_of(request, labels), head, n_rows)):
+        return given_crosses(request.settings, reader, head)
     sampled, found = labelled.step(take_audition_rows, labels, n_rows)
-    return joined_rows(found, np.concatenate(sampled.over(read_audition_rows, places_of, reader)))
+    rows = joined_rows(found, np.concatenate(sampled.over(read_audition_rows, places_of, reader)))
+    return found_crosses(request, reader, labels, rows)
 
 
 def _digested(request: Request, labelled: Labelled, n_used: list[int], reader: TableReader) -> Iterator[AnyArray]:
