@@ -173,3 +173,19 @@ def test_impossible_iterations_are_refused(changes, rule, tmp_path):
     AGBMRegressor(max_iter=3, **ONE).fit(X, X[:, 0]).save(tmp_path / "m.agbm")
     arrays = {name: np.array(values) for name, values in changes.items()}
     refused(tmp_path / "m.agbm", lambda description, old: old.update(arrays), rule)
+
+
+@pytest.mark.parametrize(
+    "cross",
+    [
+        [0, "+", 3, 1.0, 1.0], [-1, "+", 1, 1.0, 1.0], [0, "/", 1, 1.0, 1.0], [0, "+", 1, 0.0, 1.0],
+        [0, "+", 1, 1.0, -1.0], [0, "+", 1, 1.0, {"float": "inf"}], [0, "+", 1, 1.0], [0, "+", 2, 1.0, 1.0], 3,
+    ],
+    ids=str,
+)  # fmt: skip
+def test_impossible_crosses_are_refused(cross, tmp_path):
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=(300, 2)), rng.integers(0, 4, 300)])
+    model = AGBMRegressor(max_iter=3, views=[(0, "*", 1)], categorical_features=[2], **ONE).fit(X, X[:, 0] * X[:, 1])
+    model.save(tmp_path / "m.agbm")
+    refused(tmp_path / "m.agbm", lambda description, arrays: description.update(crosses=[cross]), "crosses: .* is not")
