@@ -154,12 +154,15 @@ def found_crosses(request: Request, reader: TableReader, labels: Labels, rows: R
     constrained = _constrained(request.settings, reader)
     columns = [f for f in _numeric(reader) if f not in constrained and first.gains[f] > 0.0]
     columns = sorted(sorted(columns, key=lambda f: -first.gains[f])[:COLUMNS])
-    every = run(candidates(X, columns), ITERATIONS_OF_ALL)
+    every_cross = candidates(X, columns)
+    every = run(every_cross, ITERATIONS_OF_ALL)
     if not every.loss < PROMISING * first.loss:
         return []
     gains = every.gains[reader.n_features :]
-    best = [candidates(X, columns)[i] for i in np.argsort(-gains, kind="stable")[:KEPT] if gains[i] > 0.0]
+    best = [every_cross[i] for i in np.argsort(-gains, kind="stable")[:KEPT] if gains[i] > 0.0]
     plain, crossed = run([], ITERATIONS), run(best, ITERATIONS)
+    if not plain.loss > 0.0:  # nothing can be better
+        return []
     early, late = (crossed.loss_until(n) / plain.loss_until(n) for n in (ITERATIONS_EARLY, ITERATIONS))
     return best if late * late / early < BETTER else []
 
