@@ -127,6 +127,12 @@ class TableReader:
         """The columns with derived numbers: dates and ordered categories."""
         return sorted([*self.derivation.dates, *self.derivation.ordered])
 
+    @property
+    def numeric(self) -> list[int]:
+        """The columns of numbers, read from text or not."""
+        others = {*self.categories.of, *self.derived}
+        return [f for f in range(self.n_columns) if f not in others]
+
     def check_columns(self, X: Table) -> None:
         """Raise ValueError if X has different columns."""
         validate_data(self.columns, X, reset=False, skip_check_array=True)

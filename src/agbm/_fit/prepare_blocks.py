@@ -206,8 +206,8 @@ def _crosses_of(
 ) -> list[Cross]:  # fmt: skip
     """The crosses of a new model; `head` has the columns of X."""
     n_rows = sum(n_used)
-    if not (source.shows_rows and needs_audition(request, reader, loss_of(request, labels), head, n_rows)):
-        return given_crosses(request.settings, reader, head)
+    if not (source.shows_rows and needs_audition(request, reader, labels, head, n_rows)):
+        return given_crosses(request.settings, reader, labels, head)
     sampled, found = labelled.step(take_audition_rows, labels, n_rows)
     rows = joined_rows(found, np.concatenate(sampled.over(read_audition_rows, places_of, reader)))
     return found_crosses(request, reader, labels, rows)

@@ -18,7 +18,6 @@ from .._data.crosses import with_crosses
 from .._data.reader import TableReader
 from .._data.rows import VALIDATION, Given, Rows, RowSet, plain
 from .._labels.base import Classes, Labels, StartScores
-from .._losses import Loss
 from .._tree import SharedBins, TreeLearner
 from .planning import (
     Request,
@@ -104,7 +103,7 @@ def _fold(request: Request, table: _Table, train: NDArray[np.intp], test: NDArra
     loss = loss_of(request, labels)
     starts = (None, None) if table.start is None else (table.start[:, train], table.start[:, test])
     rows = Rows(train, encoded, weights, starts[0])
-    reader, bins = _with_views(request, table, labels, loss, rows)
+    reader, bins = _with_views(request, table, labels, rows)
     plan = make_plan(request, reader, labels, loss, Units.of(labels, encoded), True, lambda parts: "")
     at_once, n_threads = divided_threads(request, loss, n_folds * plan.n_members)
     plan = plan._replace(members_at_once=at_once, n_threads=n_threads)
@@ -130,12 +129,10 @@ def _fold(request: Request, table: _Table, train: NDArray[np.intp], test: NDArra
     return Run(plan, reader, labels, members, rows.watched)
 
 
-def _with_views(
-    request: Request, table: _Table, labels: Labels, loss: Loss, rows: Rows
-) -> tuple[TableReader, SharedBins | None]:
+def _with_views(request: Request, table: _Table, labels: Labels, rows: Rows) -> tuple[TableReader, SharedBins | None]:
     """The reader of a fold, whose training rows choose crosses, and the bins of all rows."""
-    crosses = given_crosses(request.settings, table.reader, table.X)
-    if needs_audition(request, table.reader, loss, table.X, rows.n):
+    crosses = given_crosses(request.settings, table.reader, labels, table.X)
+    if needs_audition(request, table.reader, labels, table.X, rows.n):
         sample = audition_rows(labels, rows, rows.n)
         crosses = found_crosses(request, table.reader, labels, replace(sample, X=table.X[sample.X]))
     if not crosses:

@@ -22,7 +22,6 @@ from .._data.reader import TableReader
 from .._data.rows import VALIDATION, Given, RemoteMatrix, Rows, RowSet, plain
 from .._data.tables import Categories, as_table, categorical_mask, column_names, named_mask
 from .._labels.base import Labels, StartScores
-from .._losses import Loss
 from .planning import Request, Units, loss_of, make_plan, weigh_rows
 from .run import Run
 from .sources import LocalSource, RowSource
@@ -48,7 +47,7 @@ def prepared_table(
     def identity(parts: dict[str, str]) -> str:
         return identity_of(parts, [categorical, *rows.arrays()])
 
-    reader, rows = _with_views(request, reader, labels, loss, rows)
+    reader, rows = _with_views(request, reader, labels, rows)
     plan = make_plan(request, reader, labels, loss, Units.of(labels, rows.y), validation is not None, identity)
     n_given = rows.n
     others = watched if validation is None else {VALIDATION: validation, **watched}
@@ -64,14 +63,12 @@ def prepared_table(
     return Run(plan, reader, labels, members, rows.watched, data)
 
 
-def _with_views(
-    request: Request, reader: TableReader, labels: Labels, loss: Loss, rows: Rows
-) -> tuple[TableReader, Rows]:
+def _with_views(request: Request, reader: TableReader, labels: Labels, rows: Rows) -> tuple[TableReader, Rows]:
     """The reader and the rows with the crosses of a new model."""
     if request.known is not None:  # its crosses are there
         return reader, rows
-    crosses = given_crosses(request.settings, reader, rows.X)
-    if needs_audition(request, reader, loss, rows.X, rows.n):
+    crosses = given_crosses(request.settings, reader, labels, rows.X)
+    if needs_audition(request, reader, labels, rows.X, rows.n):
         crosses = found_crosses(request, reader, labels, audition_rows(labels, rows, rows.n))
     return reader.with_crosses(crosses), replace(rows, X=with_crosses(rows.X, crosses))
 

@@ -26,11 +26,11 @@ from .._data.reader import TableReader
 from .._data.rows import Rows
 from .._data.tables import position_of
 from .._labels.base import Labels
-from .._losses import Loss
 from .._model.settings import Settings
 from .._tree import Forest
 from .._tree.forest import gain_by_feature
 from . import auto
+from .constraints import monotone_outputs
 from .planning import Request, Units, loss_of, make_plan
 from .run import Run
 from .table_members import members_of_table
@@ -52,7 +52,7 @@ PROMISING = 0.99
 """There are longer runs if the loss with all crosses is less than this part of that without, after a few iterations."""
 
 
-def given_crosses(settings: Settings, reader: TableReader, X: Any) -> list[Cross]:
+def given_crosses(settings: Settings, reader: TableReader, labels: Labels, X: Any) -> list[Cross]:
     """The crosses of columns of X that the parameter `views` lists."""
     views = settings.views
     if views is None or isinstance(views, str):
@@ -72,10 +72,10 @@ def given_crosses(settings: Settings, reader: TableReader, X: Any) -> list[Cross
         left, right = (position_of(entry[i], reader.names, reader.n_columns, where) for i in (0, 2))
         crosses.append(Cross(left, entry[1], right))
     used = {column for cross in crosses for column in (cross.left, cross.right)}
-    others = sorted(used.difference(_numeric(reader)))
+    others = sorted(used.difference(reader.numeric))
     if others:
         raise ValueError(f"{where}: columns {others} are categories or dates; crosses need numbers.")
-    constrained = sorted(used & _constrained(settings, reader))
+    constrained = sorted(used.difference(_crossable(settings, reader, labels)))
     if constrained:
         raise ValueError(
             f"{where}: columns {constrained} have constraints, which their crosses would violate; use others, or no "
@@ -84,16 +84,15 @@ def given_crosses(settings: Settings, reader: TableReader, X: Any) -> list[Cross
     return crosses
 
 
-def needs_audition(request: Request, reader: TableReader, loss: Loss, X: Any, n_rows: int) -> bool:
+def needs_audition(request: Request, reader: TableReader, labels: Labels, X: Any, n_rows: int) -> bool:
     """Whether short runs have to find the crosses of a fit; X has its columns. Those of sparse tables are too many."""
     settings = request.settings
     return (
         settings.views == "auto"
         and not issparse(X)
         and settings.method.learner is None
-        and settings.interaction_cst is None
-        and auto.tries_crosses(loss, n_rows)
-        and len(_numeric(reader)) > 1
+        and auto.tries_crosses(loss_of(request, labels), n_rows)
+        and len(_crossable(settings, reader, labels)) > 1
     )
 
 
@@ -151,8 +150,7 @@ def found_crosses(request: Request, reader: TableReader, labels: Labels, rows: R
         return _short_run(request, reader.with_crosses(crosses), labels, crossed, iterations)
 
     first = run([], ITERATIONS_OF_ALL)
-    constrained = _constrained(request.settings, reader)
-    columns = [f for f in _numeric(reader) if f not in constrained and first.gains[f] > 0.0]
+    columns = [f for f in _crossable(request.settings, reader, labels) if first.gains[f] > 0.0]
     columns = sorted(sorted(columns, key=lambda f: -first.gains[f])[:COLUMNS])
     every_cross = candidates(X, columns)
     every = run(every_cross, ITERATIONS_OF_ALL)
@@ -209,20 +207,9 @@ def _short_run(request: Request, reader: TableReader, labels: Labels, rows: Rows
     return _ShortRun(trained.history["validation_loss"], gains)
 
 
-def _numeric(reader: TableReader) -> list[int]:
-    """The columns of numbers."""
-    others = {*reader.categories.of, *reader.derivation.dates, *reader.derivation.ordered}
-    return [f for f in range(reader.n_columns) if f not in others]
-
-
-def _constrained(settings: Settings, reader: TableReader) -> set[int]:
-    """The columns with constraints."""
+def _crossable(settings: Settings, reader: TableReader, labels: Labels) -> list[int]:
+    """The columns of numbers without constraints, which crosses of them would violate."""
     if settings.interaction_cst is not None:
-        return set(range(reader.n_columns))
-    given = settings.monotonic_cst
-    if given is None:
-        return set()
-    if isinstance(given, dict):
-        where = f"monotonic_cst={given!r}"
-        return {position_of(column, reader.names, reader.n_columns, where) for column, sign in given.items() if sign}
-    return set(np.flatnonzero(np.asarray(given)).tolist())
+        return []
+    constrained = np.asarray(monotone_outputs(settings.monotonic_cst, reader.columns, labels).any(axis=0))
+    return [f for f in reader.numeric if not constrained[f]]

@@ -69,14 +69,11 @@ def restored_derivation(n_columns: int, categories: Collection[int], stored: Sto
 
 def restored_crosses(reader: TableReader, stored: Stored) -> list[Cross]:
     """The crosses of columns."""
-    crosses, others = [], {*reader.categories.of, *reader.derivation.dates, *reader.derivation.ordered}
+    crosses, numeric = [], set(reader.numeric if "crosses" in stored.description else ())
     for entry in stored.entry("crosses", list) if "crosses" in stored.description else ():
         match entry:
             case [int(left), str(sign), int(right), float(a), float(b)] if (
-                0 <= min(left, right) <= max(left, right) < reader.n_columns
-                and not {left, right} & others
-                and sign in SIGNS
-                and all(0.0 < scale < np.inf for scale in (a, b))
+                {left, right} <= numeric and sign in SIGNS and all(0.0 < scale < np.inf for scale in (a, b))
             ):
                 crosses.append(Cross(left, sign, right, a, b))
             case _:

@@ -80,9 +80,10 @@ class Link:
 class View:
     """A fitted model: link(start + sum of trees)."""
 
-    feature_names: list[str]
-    """Of the inputs; crosses follow them."""
+    split_names: list[str]
+    """The names of all features that trees split on."""
     crosses: Sequence[Cross]
+    """The last features; the others are inputs."""
     categories: dict[int, list[Any]]
     """For each categorical feature, its categories; the code of a category is its position."""
     ordered: Mapping[int, list[Any]]
@@ -100,9 +101,9 @@ class View:
     """Whether outputs are the labels of a classifier with several labels per row."""
 
     @property
-    def split_names(self) -> list[str]:
-        """The names of all features that trees split on."""
-        return [*self.feature_names, *(cross.name(self.feature_names) for cross in self.crosses)]
+    def feature_names(self) -> list[str]:
+        """The names of the inputs."""
+        return self.split_names[: len(self.split_names) - len(self.crosses)]
 
     def check_has_no_crosses(self, what: str) -> None:
         """Raise ValueError if the model has crosses; `what` cannot compute them."""
@@ -158,7 +159,7 @@ def view(model: BaseAGBM) -> View:
     classes = None if several else getattr(model, "classes_", None)
     trees = list(_trees(forest, categories)) if isinstance(forest, Forest) else _no_trees(len(start))
     return View(
-        feature_names=fitted.reader.derivation.feature_names(feature_names(model)),
+        split_names=fitted.reader.feature_names,
         crosses=fitted.reader.crosses,
         categories=categories,
         ordered=fitted.reader.derivation.ordered,
