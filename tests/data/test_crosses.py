@@ -46,9 +46,9 @@ def test_candidates_are_of_similar_scales():
     assert [(c.left, c.sign, c.right) for c in found] == [(a, s, b) for a, b in ((0, 1), (0, 2), (1, 2)) for s in SIGNS]
     for cross in found:
         if cross.sign == "*":
-            assert cross[3:] == (1.0, 1.0)
+            assert cross[3:5] == (1.0, 1.0)
         else:
-            assert cross[3:] == tuple({0: 1.0, 1: 2.0**-10, 2: 1.0}[f] for f in (cross.left, cross.right))
+            assert cross[3:5] == tuple({0: 1.0, 1: 2.0**-10, 2: 1.0}[f] for f in (cross.left, cross.right))
             assert all(math.frexp(scale)[0] == 0.5 for scale in cross[3:])
 
 

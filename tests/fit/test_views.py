@@ -27,6 +27,13 @@ def rows():
     return X, y
 
 
+@pytest.fixture(scope="module")
+def noisy(rows):
+    """Labels with which crosses help little."""
+    X, y = rows
+    return X, 0.5 * y + 2 * np.nan_to_num(X[:, 4]) + 2.5 * np.random.default_rng(1).normal(size=N)
+
+
 def crosses_of(model):
     return model.model_.reader.crosses
 
@@ -77,6 +84,14 @@ class TestChoice:
             X = X[:, :1]
         assert crosses_of(AGBMRegressor(**FAST | parameters).fit(X, y)) == ()
 
+    def test_members_that_see_none_of_small_gains(self, noisy):
+        model = AGBMRegressor(**FAST).fit(*noisy)
+        assert len(crosses_of(model)) > 0
+        assert not any(cross.for_all for cross in crosses_of(model))
+        last = [max(int(tree.nodes["feature"].max()) for tree in of.models) for of in model.model_.ensembles]
+        assert [f >= 5 for f in last] == [False, True, True, False, True]
+        assert crosses_of(AGBMRegressor(**FAST, n_members=1).fit(*noisy)) == ()
+
     def test_rankers(self, rows):
         X, y = rows
         model = AGBMRanker(**FAST).fit(X, np.digitize(y, [0.0, 1.0]), qid=np.arange(N) // 10)
@@ -113,9 +128,10 @@ class TestChoice:
 
 class TestSameBits:
     @pytest.mark.parametrize("weighted", [False, True])
-    def test_batches_and_threads(self, weighted, rows, monkeypatch):
+    @pytest.mark.parametrize("gain", ["rows", "noisy"])
+    def test_batches_and_threads(self, weighted, gain, request, monkeypatch):
         monkeypatch.setattr("agbm._fit.views.AUDITION_ROWS", 1800)  # fewer than there are
-        X, y = rows
+        X, y = request.getfixturevalue(gain)
         weight = np.arange(N) % 3 + 0.5 if weighted else None
         model = AGBMRegressor(**FAST, n_jobs=1).fit(X, y, weight)
         assert len(crosses_of(model)) > 0
@@ -160,11 +176,14 @@ class TestSameBits:
         assert crosses_of(of_fold) == crosses_of(AGBMRegressor(**FAST).fit(X[train], y[train])) != ()
         np.testing.assert_array_equal(result.predictions[test], of_fold.predict(X[test]))
 
-    def test_warm_start_and_updates_keep_the_crosses(self, rows):
-        X, y = rows
+    @pytest.mark.parametrize("gain", ["rows", "noisy"])
+    def test_warm_start_and_updates_keep_the_crosses(self, gain, request):
+        X, y = request.getfixturevalue(gain)
         model = AGBMRegressor(**FAST, warm_start=True, early_stopping=False).fit(X, y)
         kept = crosses_of(model)
-        assert crosses_of(model.set_params(max_iter=10).fit(X, y)) == kept
+        longer = AGBMRegressor(**FAST | {"max_iter": 10}, early_stopping=False).fit(X, y)
+        assert model.set_params(max_iter=10).fit(X, y).predict(X).tobytes() == longer.predict(X).tobytes()
+        assert crosses_of(model) == kept
         assert crosses_of(AGBMRegressor(**FAST).fit(X, y).update(X[:300], y[:300], mode="leaves")) == kept
 
 

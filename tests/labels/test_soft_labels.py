@@ -203,7 +203,8 @@ def test_exports(n_classes):
         np.testing.assert_allclose(found, expected, atol=1e-12)
         second = expected[:, 1] if classifies and n_classes == 2 else expected
         found = treelite.gtil.predict(to_treelite(model), encode(model, X))
-        np.testing.assert_allclose(np.squeeze(found), second, atol=1e-12)
+        rtol = 1e-7 if n_classes == 2 else 1e-6  # treelite adds the exponentials of classes up in single precision
+        np.testing.assert_allclose(np.squeeze(found), second, rtol=rtol, atol=1e-12)
         found = lightgbm.Booster(model_str=to_lightgbm(model)).predict(encode(model, X))
         np.testing.assert_allclose(found, second, atol=1e-12)
 

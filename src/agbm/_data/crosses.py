@@ -21,6 +21,11 @@ SIGNS = "+", "-", "*"
 ROWS_AT_ONCE = 1024
 
 
+def sees_all(member: int) -> bool:
+    """Whether a member sees crosses that are not for all: the second and third of every three."""
+    return member % 3 > 0
+
+
 class Cross(NamedTuple):
     """The sum, the difference or the product of two columns, each multiplied by a scale first."""
 
@@ -29,6 +34,8 @@ class Cross(NamedTuple):
     right: int
     left_scale: float = 1.0
     right_scale: float = 1.0
+    for_all: bool = True
+    """Whether all members of a model see it; see `sees_all`."""
 
     def name(self, names: Sequence[str]) -> str:
         """The name of the feature, from those of the columns."""

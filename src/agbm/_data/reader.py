@@ -15,7 +15,7 @@ from sklearn.utils.validation import _check_y, check_consistent_length, validate
 
 from .._base.sums import Array
 from .._base.types import AnyArray, Table, Values
-from .crosses import Cross, with_crosses
+from .crosses import Cross, sees_all, with_crosses
 from .derivation import NO_DERIVATION, Derivation
 from .plain_tables import plain_numbers
 from .rows import RemoteMatrix, plain
@@ -83,6 +83,11 @@ class TableReader:
     def n_features(self) -> int:
         """Number of features that trees see: those of the columns, then parts of dates, then crosses."""
         return self.n_columns + len(self.derivation.parts) + len(self.crosses)
+
+    def n_seen_by(self, member: int) -> int:
+        """Number of features, from the first on, that a member of the model sees."""
+        hides = not sees_all(member) and not all(cross.for_all for cross in self.crosses)
+        return self.n_features - len(self.crosses) if hides else self.n_features
 
     @property
     def feature_names(self) -> list[str]:

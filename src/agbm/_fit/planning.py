@@ -160,7 +160,7 @@ def make_plan(
     at_once, n_threads = divided_threads(request, loss, n_members)
     return Plan(
         method, loss, _max_iter(request, stops_early), stops_early,
-        held_out, is_trial, n_members, at_once, n_threads, earlier, seed,
+        held_out, is_trial, n_members, at_once, n_threads, earlier, seed, list(map(reader.n_seen_by, range(n_members))),
     )  # fmt: skip
 
 
@@ -274,13 +274,13 @@ def l2_of(request: Request, objective: LocalObjective) -> float | list[float]:
 
 
 def learner_of(
-    request: Request, plan: Plan, reader: TableReader, labels: Labels, objective: LocalObjective, seed: int
+    request: Request, plan: Plan, reader: TableReader, labels: Labels, objective: LocalObjective, member: int
 ) -> Learner:
     """The weak learner of a member."""
     given = plan.method.learner
     if given is None:
-        return tree_learner_of(request, plan, reader, labels, objective.n_train, l2_of(request, objective), seed)
-    learner = RegressorLearner(given, seed, labels.n_outputs)
+        return tree_learner_of(request, plan, reader, labels, objective.n_train, l2_of(request, objective), member)
+    learner = RegressorLearner(given, plan.seed_of(member), labels.n_outputs)
     if reader.categories.of:
         raise ValueError(
             f"X has categorical features ({sorted(reader.categories.of)}), which work with trees only; got "
@@ -295,9 +295,9 @@ def learner_of(
 
 
 def tree_learner_of(
-    request: Request, plan: Plan, reader: TableReader, labels: Labels, n: int, l2: float | list[float], seed: int
+    request: Request, plan: Plan, reader: TableReader, labels: Labels, n: int, l2: float | list[float], member: int
 ) -> TreeLearner:
-    """The learner for n training rows."""
+    """The learner of a member for n training rows."""
     settings = request.settings
     n_categories = reader.categories.counts(reader.n_features)
     monotone = _monotone(request, reader, labels, n_categories > 0)
@@ -319,7 +319,8 @@ def tree_learner_of(
         subsample=settings.subsample,
         colsample_bytree=settings.colsample_bytree,
         colsample_bynode=auto.colsample_bynode(settings.colsample_bynode, plan.method, plan.loss),
-        seed=seed,
+        n_seen=plan.n_seen[member],
+        seed=plan.seed_of(member),
         n_threads=plan.n_threads,
     )
 

@@ -109,17 +109,16 @@ def prepared_blocks(request: Request, source: RowSource, blocks: GivenBlocks, va
     shared = SharedBlocks(BlockTable(in_order, n_used), BlockReader(known.numbers, bins), crowded, data)
 
     def member(number: int) -> Member:
-        seed = plan.seed_of(number)
         rows, _ = labelled.step(of_member, number)
         rows, begun = rows.step(begin, elsewhere, light, labels, weighs_validation)
         table = BlockTable(rows, [of_process[number] for of_process in n_train])
-        learner = tree_learner_of(request, plan, known, labels, sum(table.n_train), begun[0].l2, seed)
+        learner = tree_learner_of(request, plan, known, labels, sum(table.n_train), begun[0].l2, number)
         own = table.own_categories(looked, crowded, learner.max_bins, learner.min_category_rows)
         own_reader = BlockReader(known.numbers, bins.with_categories(own) if own else bins)
         digest = data if number == 0 else None
         block_rows = BlockRows(table, own_reader, labels, plan, begun[0], digest, shared)
         bound, fitter = source.bind(block_rows, learner)
-        return Member(begun[0].start, bound, learner, fitter, seed, plan.earlier_of(number))
+        return Member(begun[0].start, bound, learner, fitter, plan.seed_of(number), plan.earlier_of(number))
 
     members = make_members(plan, member, range(plan.n_members) if plan.held_out else [0] * plan.n_members)
     return Run(plan, known, labels, members, (), data)

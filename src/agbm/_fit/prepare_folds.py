@@ -115,15 +115,15 @@ def _fold(request: Request, table: _Table, train: NDArray[np.intp], test: NDArra
     )
 
     def member(number: int) -> Member:
-        seed, n_train = plan.seed_of(number), len(train)
+        n_train = len(train)
         f0, objective = objective_of(request, plan, labels, rows, n_train)
-        learner = learner_of(request, plan, reader, labels, objective, seed)
+        learner = learner_of(request, plan, reader, labels, objective, number)
         residual = start_residual(objective)
         if isinstance(learner, TreeLearner) and bins is not None:
             fitter: Fitter[Any] = bins.bind(learner, rows.X, n_train, objective.train_weights, residual)
         else:
             fitter = learner.bind(table.X[rows.X], n_train, objective.train_weights, residual)
-        return Member(f0, objective, learner, fitter, seed, None)
+        return Member(f0, objective, learner, fitter, plan.seed_of(number), None)
 
     members = make_members(plan, member, [0] * plan.n_members)  # all have the same rows
     return Run(plan, reader, labels, members, rows.watched)

@@ -40,6 +40,8 @@ class Plan(NamedTuple):
     earlier: Sequence[Ensemble]
     """The run to resume: one ensemble per member, or none."""
     seed: int
+    n_seen: Sequence[int]
+    """The number of features, from the first on, that each member sees."""
 
     def seed_of(self, member: int) -> int:
         """The seed of a member; the first has that of the run."""
@@ -116,7 +118,7 @@ def make_members(plan: Plan, make: Callable[[int], Member], parts: Sequence[Hash
             members.append(make(number))
             continue
         seed = plan.seed_of(number)
-        learner = replace(cast(TreeLearner, first.learner), seed=seed)
+        learner = replace(cast(TreeLearner, first.learner), seed=seed, n_seen=plan.n_seen[number])
         fitter = with_learner(learner)
         members.append(first._replace(learner=learner, fitter=fitter, seed=seed, earlier=plan.earlier_of(number)))
     return members

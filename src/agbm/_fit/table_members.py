@@ -24,11 +24,11 @@ def members_of_table(
     table = (source or LocalSource()).table(rows.X, n_given, rows.weights, ring)
 
     def member(number: int) -> Member:
-        part, seed = parts[number], plan.seed_of(number)
+        part = parts[number]
         of_member = rows if on_ring is None else on_ring.of(part)
         f0, objective = objective_of(request, plan, labels, of_member, part.n_train)
-        learner = learner_of(request, plan, reader, labels, objective, seed)
+        learner = learner_of(request, plan, reader, labels, objective, number)
         bound, fitter = table.bind(learner, part, objective)
-        return Member(f0, bound, learner, fitter, seed, plan.earlier_of(number))
+        return Member(f0, bound, learner, fitter, plan.seed_of(number), plan.earlier_of(number))
 
     return make_members(plan, member, parts)

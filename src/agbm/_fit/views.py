@@ -1,9 +1,9 @@
 """Views: the crosses of columns that trees see as further features; see docs/design.md.
 
-With "auto", short runs on at most AUDITION_ROWS rows decide. The first has no crosses, and shows which columns matter.
-The second has all crosses of these, and shows which crosses matter. If its loss on held-out rows is lower, two longer
-runs compare the best crosses with none. All this depends on nothing but the rows, so that models have the same bits
-wherever the rows are.
+With "auto", two short runs on at most AUDITION_ROWS rows decide. The first has no crosses, and shows which columns
+matter. The second has all crosses of these, and shows which crosses matter. How much lower its loss on held-out rows is
+decides which members of the model see these. All this depends on nothing but the rows, so that models have the same
+bits wherever the rows are.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ from .table_members import members_of_table
 from .train import follow, members_of
 
 AUDITION_ROWS = 10_000
-ITERATIONS, ITERATIONS_EARLY, ITERATIONS_OF_ALL = 60, 20, 10
-"""Of the longer runs, in the first part of these, and of the shorter ones."""
 HELD_OUT = 0.2
+ITERATIONS = 10
 COLUMNS = 8
 """Crosses are those of this many columns."""
 KEPT = 16
-BETTER = 0.97
-"""Crosses are kept if the loss on held-out rows is less than this part of that without them.
+FOR_ALL = 0.95
+"""All members see the crosses if the loss on held-out rows is less than this part of that without them.
 
-It is the part that is expected after more iterations: crosses that only make the first ones better are not kept.
+More iterations than a short run has would tell more, but not enough for their time: some crosses only make the first
+iterations better. Members that see none cost little where crosses help, and the model gains by the difference.
 """
-PROMISING = 0.99
-"""There are longer runs if the loss with all crosses is less than this part of that without, after a few iterations."""
+FOR_SOME = 0.998
+"""Some members see them if it is less than this part."""
 
 
 def given_crosses(settings: Settings, reader: TableReader, labels: Labels, X: Any) -> list[Cross]:
@@ -142,69 +142,52 @@ def joined_rows(parts: Sequence[Rows], X: AnyArray) -> Rows:
 
 def found_crosses(request: Request, reader: TableReader, labels: Labels, rows: Rows) -> list[Cross]:
     """The crosses that make held-out rows of a short run better; X of the rows has no crosses."""
+    n_members = auto.n_members(request.settings.n_members, request.settings.method)
     request = replace(request, settings=_short(request.settings), seed=0, in_this_process=True)
     X = np.asarray(rows.X, dtype=np.float64)
-
-    def run(crosses: Sequence[Cross], iterations: int) -> _ShortRun:
-        crossed = replace(rows, X=with_crosses(X, crosses))
-        return _short_run(request, reader.with_crosses(crosses), labels, crossed, iterations)
-
-    first = run([], ITERATIONS_OF_ALL)
-    columns = [f for f in _crossable(request.settings, reader, labels) if first.gains[f] > 0.0]
-    columns = sorted(sorted(columns, key=lambda f: -first.gains[f])[:COLUMNS])
-    every_cross = candidates(X, columns)
-    every = run(every_cross, ITERATIONS_OF_ALL)
-    if not every.loss < PROMISING * first.loss:
+    plain = _short_run(request, reader, labels, replace(rows, X=X))
+    columns = [f for f in _crossable(request.settings, reader, labels) if plain.gains[f] > 0.0]
+    columns = sorted(sorted(columns, key=lambda f: -plain.gains[f])[:COLUMNS])
+    crosses = candidates(X, columns)
+    crossed = _short_run(request, reader.with_crosses(crosses), labels, replace(rows, X=with_crosses(X, crosses)))
+    for_all = crossed.loss < FOR_ALL * plain.loss
+    if not for_all and (n_members == 1 or not crossed.loss < FOR_SOME * plain.loss):
         return []
-    gains = every.gains[reader.n_features :]
-    best = [every_cross[i] for i in np.argsort(-gains, kind="stable")[:KEPT] if gains[i] > 0.0]
-    plain, crossed = run([], ITERATIONS), run(best, ITERATIONS)
-    if not plain.loss > 0.0:  # nothing can be better
-        return []
-    early, late = (crossed.loss_until(n) / plain.loss_until(n) for n in (ITERATIONS_EARLY, ITERATIONS))
-    return best if late * late / early < BETTER else []
+    gains = crossed.gains[reader.n_features :]
+    best = [i for i in np.argsort(-gains, kind="stable")[:KEPT] if gains[i] > 0.0]
+    return [crosses[i]._replace(for_all=for_all) for i in best]
 
 
 class _ShortRun(NamedTuple):
     """What is known after a short run."""
 
-    losses: NDArray[np.float64]
-    """On the held-out rows, after each iteration."""
+    loss: float
+    """The lowest one on held-out rows."""
     gains: NDArray[np.float64]
     """Of each feature, in all splits."""
-
-    @property
-    def loss(self) -> float:
-        """The lowest loss."""
-        return float(np.min(self.losses))
-
-    def loss_until(self, iteration: int) -> float:
-        """The lowest loss up to an iteration."""
-        return float(np.min(self.losses[: iteration + 1]))
 
 
 def _short(settings: Settings) -> Settings:
     """Settings for one member on the rows of an audition."""
     return replace(
-        settings, views=None, n_members=1, learning_rate=0.1, early_stopping=True, validation_fraction=HELD_OUT,
-        callbacks=None, warm_start=False, verbose=0, scoring=None, device="cpu", method=METHODS["fading"],
+        settings, views=None, n_members=1, max_iter=ITERATIONS, n_iter_no_change=ITERATIONS, learning_rate=0.1,
+        early_stopping=True, validation_fraction=HELD_OUT, callbacks=None, warm_start=False, verbose=0, scoring=None,
+        device="cpu", method=METHODS["fading"],
     )  # fmt: skip
 
 
-def _short_run(request: Request, reader: TableReader, labels: Labels, rows: Rows, iterations: int) -> _ShortRun:
-    settings = replace(request.settings, max_iter=iterations, n_iter_no_change=iterations)
-    request = replace(request, settings=settings)
+def _short_run(request: Request, reader: TableReader, labels: Labels, rows: Rows) -> _ShortRun:
     plan = make_plan(
         request, reader, labels, loss_of(request, labels), Units.of(labels, rows.y), False, lambda parts: ""
     )
     run = Run(plan, reader, labels, members_of_table(request, reader, labels, rows, plan), ())
-    trained = follow(run, settings, members_of(run, settings))
+    trained = follow(run, request.settings, members_of(run, request.settings))
     gains = np.zeros(reader.n_features)
     forests = [model for model in trained.ensembles[0].models if isinstance(model, Forest)]
     if forests:
         features, of_feature = gain_by_feature(forests, [1.0] * len(forests))
         gains[features] = of_feature
-    return _ShortRun(trained.history["validation_loss"], gains)
+    return _ShortRun(float(np.min(trained.history["validation_loss"])), gains)
 
 
 def _crossable(settings: Settings, reader: TableReader, labels: Labels) -> list[int]:

@@ -72,10 +72,10 @@ def restored_crosses(reader: TableReader, stored: Stored) -> list[Cross]:
     crosses, numeric = [], set(reader.numeric if "crosses" in stored.description else ())
     for entry in stored.entry("crosses", list) if "crosses" in stored.description else ():
         match entry:
-            case [int(left), str(sign), int(right), float(a), float(b)] if (
+            case [int(left), str(sign), int(right), float(a), float(b), bool(for_all)] if (
                 {left, right} <= numeric and sign in SIGNS and all(0.0 < scale < np.inf for scale in (a, b))
             ):
-                crosses.append(Cross(left, sign, right, a, b))
+                crosses.append(Cross(left, sign, right, a, b, for_all))
             case _:
                 raise ModelFileError(f"crosses: {shortened(entry)} is not a cross of two columns of numbers")
     return crosses

@@ -63,6 +63,8 @@ class TreeLearner:
     subsample: float = 1.0
     colsample_bytree: float = 1.0
     colsample_bynode: float = 1.0
+    n_seen: int | None = None
+    """The number of features, from the first on, that trees may use; None for all."""
     seed: int = 0
     n_threads: int = 1
 
@@ -264,7 +266,9 @@ class TreesOfIterations(ABC, Generic[F]):
 
     def _draw(self) -> Sample:
         """The sample for the trees of this iteration. It depends only on the seed and the iteration."""
-        sample = Sample(self._learner.shares, self._part.n_train, self._bins.n_features, self._iteration)
+        learner, n_features = self._learner, self._bins.n_features
+        n_seen = n_features if learner.n_seen is None else learner.n_seen
+        sample = Sample(learner.shares, self._part.n_train, n_features, n_seen, self._iteration)
         self._iteration += 1
         return sample
 

@@ -57,11 +57,14 @@ class RowSample(NamedTuple):
 class Sample:
     """The row sample of one iteration, and the feature samples of its trees in their order."""
 
-    def __init__(self, shares: Shares, n_train: int, n_features: int, iteration: int) -> None:
+    def __init__(self, shares: Shares, n_train: int, n_features: int, n_seen: int, iteration: int) -> None:
+        """n_seen: the number of features, from the first on, that trees may use."""
         self._shares = shares
         self._n_features = n_features
+        self._n_seen = n_seen
         self._iteration = iteration
         self.rows = RowSample.of(shares, n_train, iteration)
+        self._n_seeds = 0
 
     @cached_property
     def _random(self) -> np.random.Generator:
@@ -69,16 +72,22 @@ class Sample:
 
     def draw_features(self) -> NDArray[np.uint8] | None:
         """Which features the next tree may use; None for all."""
-        if self._shares.colsample_bytree >= 1.0:
+        share, n_seen = self._shares.colsample_bytree, self._n_seen
+        if share >= 1.0 and n_seen == self._n_features:
             return None
-        n = math.ceil(self._shares.colsample_bytree * self._n_features)  # rounded up: each of few features may matter
         chosen = np.zeros(self._n_features, dtype=np.uint8)
-        chosen[self._random.choice(self._n_features, n, replace=False)] = 1
+        if share >= 1.0:
+            chosen[:n_seen] = 1
+        else:  # rounded up: each of few features may matter
+            chosen[self._random.choice(n_seen, math.ceil(share * n_seen), replace=False)] = 1
         return chosen
 
     def draw_seed(self) -> int:
-        """The seed of what the growth of the next tree draws."""
-        return int(self._random.integers(2**63)) if self._shares.draws_in_trees else 0
+        """The seed of what the growth of the next tree draws. Kernels hash it, so any number like no other will do."""
+        if not self._shares.draws_in_trees:
+            return 0
+        self._n_seeds += 1
+        return (self._shares.seed << 32) + (self._iteration << 12) + self._n_seeds
 
 
 def _mixed(x: NDArray[np.uint64]) -> NDArray[np.uint64]:

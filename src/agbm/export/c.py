@@ -186,7 +186,7 @@ def _crosses(fitted: View) -> str:
     n = len(fitted.feature_names)
     lines = [
         f"  crossed[{place}] = row[{left}] * {number(a)} {sign} row[{right}] * {number(b)};\n"
-        for place, (left, sign, right, a, b) in enumerate(fitted.crosses, n)
+        for place, (left, sign, right, a, b, _) in enumerate(fitted.crosses, n)
     ]
     return (
         f"  double crossed[${{NAME}}_N_FEATURES + {len(lines)}];\n"

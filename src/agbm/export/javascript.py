@@ -128,7 +128,7 @@ def _array(values: Any) -> str:
 
 
 def _cross(cross: Cross) -> str:
-    left, sign, right, a, b = cross
+    left, sign, right, a, b, _ = cross
     return f'[{left}, "{sign}", {right}, {number(a)}, {number(b)}]'
 
 

@@ -191,8 +191,8 @@ def _crosses(graph: _Graph, X: str, fitted: View) -> list[str]:
 
     operators = {"+": "Add", "-": "Sub", "*": "Mul"}
     return [
-        graph.add(operators[sign], scaled(left, left_scale), scaled(right, right_scale))
-        for left, sign, right, left_scale, right_scale in fitted.crosses
+        graph.add(operators[cross.sign], scaled(cross.left, cross.left_scale), scaled(cross.right, cross.right_scale))
+        for cross in fitted.crosses
     ]
 
 

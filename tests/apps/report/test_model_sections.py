@@ -201,7 +201,7 @@ class TestTraining:
     def test_large_trees_are_cut(self, cancer):
         rng = np.random.default_rng(0)
         X, y = rng.normal(size=(1000, 3)), rng.normal(size=1000)
-        model = AGBMRegressor(max_iter=1, max_depth=None, min_samples_leaf=1).fit(X, y)
+        model = AGBMRegressor(max_iter=1, max_depth=None, min_samples_leaf=1, early_stopping=False).fit(X, y)
         page = without_charts(replace(cancer, model=model, test=None))
         below = [int(count) for count in re.findall(r">(\d+) more nodes below", page)]
         shown = page.count(' class="node')

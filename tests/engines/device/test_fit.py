@@ -6,6 +6,7 @@ from sklearn.datasets import make_classification
 
 import agbm
 from agbm import AGBMClassifier, AGBMRanker, AGBMRegressor, AGBMSurvival, methods
+from agbm._data.crosses import Cross
 from agbm.methods import Fading
 
 pytestmark = pytest.mark.usefixtures("device")
@@ -68,6 +69,9 @@ CASES = {
         AGBMRegressor(**SMALL, monotonic_cst=[1, 0, -1, 0], interaction_cst=[[0, 1], [2, 3]]), numbers,
     ),
     "crosses": (AGBMRegressor(**SMALL, views=[(0, "*", 1), (2, "-", 0)]), numbers),
+    "crosses for some members": (
+        AGBMRegressor(**SMALL | {"n_members": 2}, views=[Cross(0, "*", 1, for_all=False)]), numbers,
+    ),
     "absolute error": (AGBMRegressor(**SMALL, loss="absolute_error"), numbers),
     "quantiles": (AGBMRegressor(**SMALL, loss=agbm.losses.Quantile([0.1, 0.9])), numbers),
     "gamma": (AGBMRegressor(**SMALL, loss="gamma"), positive),

@@ -6,6 +6,7 @@ import pytest
 from sklearn.tree import DecisionTreeRegressor
 
 from agbm import AGBMClassifier, AGBMRegressor
+from agbm._data.crosses import Cross
 from agbm.dask import DaskAGBMRegressor
 from dask_cluster import array, assert_same, cuts_of, frame, frames, labels, local_of, numbers_of, on_dask, series
 from variants import made
@@ -161,7 +162,7 @@ def test_more_categories_than_bins(client, tmp_path):
     assert_same(on_dask(expected).fit(frames(table, cuts), series(y, cuts)), expected, tmp_path)
 
 
-@pytest.mark.parametrize("views", ["auto", [("a", "*", "c")]])
+@pytest.mark.parametrize("views", ["auto", [("a", "*", "c")], [Cross(0, "*", 2, for_all=False)]])
 def test_crosses(views, client, tmp_path):
     table = frame(11_000)  # short runs have a sample of the rows
     y = table["a"] * table["c"] + (table["text"] == "u")
