@@ -4,10 +4,10 @@ Under both, every contestant gets the same rows: training and validation rows of
 
 `early stopping`: the same patience and the same maximum number of iterations. Single models are trained on the training
 rows and stop on the validation rows. Averages of five models hold out further rows for each model: the default of agbm
-a tenth, by its own rule, `five LightGBMs` and `five XGBoosts` one of five folds. Each of their models thus trains on 90
-and 80 % of the rows, and all five together have seen all of them. `agbm, one hold-out set` has five models as well, but
-all of them are trained on the training rows of the single models. Everything else is the default of each library,
-except that XGBoost's learning rate is 0.1 instead of 0.3.
+a tenth, by its own rule, those of other libraries ("five LightGBMs") one of five folds. Each of their models thus
+trains on 90 and 80 % of the rows, and all five together have seen all of them. `agbm, one hold-out set` has five models
+as well, but all of them are trained on the training rows of the single models. Everything else is the default of each
+library, except that XGBoost's learning rate is 0.1 instead of 0.3.
 
 `out of the box`: `fit(X, y)` on all of the rows with the defaults of the constructor.
 
@@ -21,7 +21,7 @@ library expects them. Differences between libraries that remain:
 * CatBoost chooses its learning rate from the numbers of rows and iterations, but not for counts (0.03).
 * `agbm, plain` is plain boosting with the trees of agbm's default: the same sizes, l2 and column sampling.
 * CatBoost and ChimeraBoost grow one tree per iteration for all classes, the others one per class.
-* agbm averages scores before the link function, `five LightGBMs` and `five XGBoosts` predictions.
+* agbm averages scores before the link function, averages of other libraries predictions.
 """
 
 from __future__ import annotations
@@ -251,7 +251,7 @@ def built_in() -> Iterator[Contestant]:
     for library in (LightGBM, XGBoost, CatBoost, HistGradientBoosting, ChimeraBoost):
         fit = partial(fit_defaults, library)
         yield Contestant(library.name, fit, library.package)
-        if library in (LightGBM, XGBoost):
+        if library in (LightGBM, XGBoost, CatBoost):
             yield Contestant(f"five {library.name}s", cross_fitted(fit), library.package, protocols=(EARLY_STOPPING,))
 
 

@@ -243,20 +243,17 @@ def _relative(results: Results, who: str, field: str, sets: Sequence[str], digit
     return _ratio(geometric_mean(list(found.values())), digits)
 
 
-def summary(results: Results, sets: Sequence[str]) -> list[str]:
-    """A table with one row per contestant, over the given sets; means leave the extreme one out."""
-    losses = results.losses(sets)
-    ranks, n_common = mean_ranks(losses), len(common_sets(losses))
-    sets = [name for name in sets if name != EXTREME]
+def summary(results: Results) -> list[str]:
+    """A table with one row per contestant, over the sets that all of them have; means leave the extreme one out."""
+    losses = results.losses()
+    ranks, sets = mean_ranks(losses), [name for name in common_sets(losses) if name != EXTREME]
     halves_of = [[name for name in sets if results.halves[name] == half] for half in "AB"]
     heads = [
-        "contestant", "models", "sets", "test loss", "half A", "half B",
-        f"mean rank ({n_common} sets)", "fit time", "prediction time", "trees",
+        "contestant", "models", "test loss", "half A", "half B", "mean rank", "fit time", "prediction time", "trees",
     ]  # fmt: skip
     rows = [
         [
-            who, str(results.models[who]), str(len(losses[who].keys() & set(sets))),
-            _relative(results, who, "loss", sets, 4),
+            who, str(results.models[who]), _relative(results, who, "loss", sets, 4),
             *(_relative(results, who, "loss", own, 4) for own in halves_of), _ratio(ranks[who], 2),
             *(_relative(results, who, field, sets, 2) for field in (*TIMES, "trees")),
         ]
@@ -366,9 +363,9 @@ def section(results: Results, protocol: str) -> Iterator[str]:
     seeds = len({record.seed for record in results.records})
     yield from (
         f"## Protocol: {protocol}", "",
-        f"{len(results.kinds)} sets, up to {seeds} splits each, threads: {', '.join(map(str, threads))}. Times: "
-        f"{results.machine}.", "",
-        *summary(results, list(results.kinds)), "",
+        f"{len(results.kinds)} sets, {seeds} splits, threads: {', '.join(map(str, threads))}. Times: "
+        f"{results.machine}. The first table has the {len(common_sets(results.losses()))} sets of all contestants.", "",
+        *summary(results), "",
     )  # fmt: skip
     if OURS in results.contestants:
         yield from (f"### {OURS} compared with each contestant", "", *pairs(results, OURS), "")
