@@ -20,7 +20,7 @@ from sklearn.linear_model import Ridge
 from sklearn.metrics import log_loss
 
 from agbm import AGBMClassifier, AGBMRegressor, Batches
-from agbm._data.tables import Categories, category_sums, factors_of
+from agbm._data.tables import Categories, Columns, category_sums
 from agbm.methods import Fading
 from variants import methods
 
@@ -638,7 +638,7 @@ class TestFactors:
     def test_results_equal_those_of_objects(self, dtype, values):
         objects = np.array(values, dtype=object)[:, np.newaxis]
         frame = pd.DataFrame({"x": pd.Series(values, dtype=dtype)})
-        expected, found = factors_of(objects)(0), factors_of(frame)(0)
+        expected, found = Columns(objects).factors(0), Columns(frame).factors(0)
 
         def decoded(factors):
             return [None if place < 0 else factors.distinct[place] for place in factors.places.tolist()]

@@ -4,6 +4,7 @@ import pickle
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -196,11 +197,50 @@ def test_predictors_take_numbers_of_the_right_shape():
             predictor(wrong)
 
 
+def homes():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({
+        "district": rng.choice(["north", "south", "east", None], 400), "kind": pd.Categorical(rng.choice([3, 5], 400)),
+        "rooms": rng.integers(1, 9, 400), "size": rng.normal(80.0, 10.0, 400), "new": rng.random(400) < 0.5,
+    })  # fmt: skip
+    frame.loc[::9, "size"] = np.nan
+    return frame, frame["rooms"] + 2.0 * (frame["district"] == "south") - frame["new"] * (frame["kind"] == 3)
+
+
+def test_predictors_take_rows_by_name():
+    frame, y = homes()
+    model = AGBMRegressor(max_iter=8).fit(frame, y)
+    predictor, expected = model.predictor(), model.predict(frame)
+    records = frame.to_dict("records")
+    np.testing.assert_array_equal(predictor(records), expected)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(predictor))(records), expected)
+    assert predictor(dict(reversed(records[3].items()))) == expected[3]
+    odd = {"district": "nowhere", "kind": None, "rooms": np.int64(3), "size": None, "new": pd.NA}
+    (found,) = model.predict(pd.DataFrame({name: [value] for name, value in odd.items()}).astype({"kind": object}))
+    assert predictor(odd) == found
+    for change, message in (
+        ({"rooms": "three"}, "column 'rooms' must be a number; got 'three'"),
+        ({"district": ["north"]}, r"column 'district'.*\['north'\]"),
+        ({"more": 1}, r"columns \['more'\]"),
+    ):
+        with pytest.raises(ValueError, match=f"row 1.*{message}"):
+            predictor([records[0], records[1] | change])
+    with pytest.raises(ValueError, match=r"row 0 must be a mapping with a value for each of \['district', 'kind'"):
+        predictor({"district": "north"})
+    with pytest.raises(TypeError, match=r"by name, such as \{'district': value, ...\}, since columns \['district'"):
+        predictor(np.zeros((2, 5)))
+
+
+def test_predictors_take_categories_of_arrays():
+    X, y = make_regression(100, 3, random_state=0)
+    X = np.column_stack([X, np.arange(100) % 4])
+    model = AGBMRegressor(max_iter=2, categorical_features=[3]).fit(X, y)
+    X[0, 3], X[1, 3] = np.nan, 9.0
+    np.testing.assert_array_equal(model.predictor()(X), model.predict(X))
+
+
 def test_models_without_a_predictor():
     X, y = make_regression(100, 3, random_state=0)
-    codes = np.column_stack([X, np.arange(100) % 4])
-    with pytest.raises(ValueError, match=r"features \[3\] of the model are categorical"):
-        AGBMRegressor(max_iter=2, categorical_features=[3]).fit(codes, y).predictor()
     with pytest.raises(ValueError, match="init"):
         AGBMRegressor(max_iter=2, init=LinearRegression().fit(X, y)).fit(X, y).predictor()
     with pytest.raises(ValueError, match="trees"):

@@ -21,7 +21,7 @@ from sklearn.utils.validation import _num_samples
 from .._base.sums import Array
 from .._base.types import AnyArray, Table
 from .dates import DATES, DURATIONS, PARTS, Range, days, duration_in_days, from_objects, likely_form, parse
-from .tables import as_frame, column_names, columns_of, factors_of, missing
+from .tables import Columns, as_frame, column_names, missing
 from .text_columns import NUMBER, TextLook, as_text, is_missing, joined, look_at_texts, numbers_in
 
 # The form of columns whose type is one of dates.
@@ -62,7 +62,7 @@ def look(X: Table, weights: AnyArray | None = None) -> Look:
     if weights is not None and not weights.all():
         rows = np.flatnonzero(weights)
         X = _safe_indexing(X, rows)
-    ordered, factors = _ordered_categories(X), factors_of(X)
+    ordered, columns = _ordered_categories(X), Columns(X)
     dates: dict[int, Range] = {}
     texts: dict[int, TextLook] = {}
     others = set()
@@ -74,7 +74,7 @@ def look(X: Table, weights: AnyArray | None = None) -> Look:
             others.add(f)
         elif isinstance(value, (*DATES, *DURATIONS)) and _all_dates(X, f):
             dates[f] = _range(X, f)
-        elif _has_text(X, f, value) and (seen := look_at_texts(factors(f), rows)) is not None:
+        elif _has_text(X, f, value) and (seen := look_at_texts(columns.factors(f), rows)) is not None:
             texts[f] = seen
         else:
             others.add(f)
@@ -177,23 +177,23 @@ class Derivation:
         if not isinstance(_first_value(X, f), str):  # dates may be text in fit only
             form = TYPED
         elif form == TYPED:  # or text at prediction only
-            form = likely_form([text for text in factors_of(X)(f).distinct if isinstance(text, str)])
+            form = likely_form([text for text in Columns(X).factors(f).distinct if isinstance(text, str)])
         dates = _date_values(X, f, form)
         _check_read(X, f, np.isnat(dates), self.dates[f].unread, name, "dates", form)
         return dates
 
     def _numbers(self, X: Table, f: int, name: object) -> Array:
-        values, absent = columns_of(X)(f)
+        values, absent = Columns(X).values(f)
         if values.dtype.kind in "biuf":  # it may be text in fit only
             return np.where(absent, np.nan, values.astype(np.float64))
-        column = factors_of(X)(f)
+        column = Columns(X).factors(f)
         numbers = np.append(numbers_in(column.distinct), np.nan)[column.places]
         _check_read(X, f, np.isnan(numbers), self.numbers[f], name, "numbers")
         return numbers
 
     def _positions(self, X: Table, f: int, name: object) -> Array:
         place = {value: float(i) for i, value in enumerate(self.ordered[f])}
-        column = factors_of(X)(f)
+        column = Columns(X).factors(f)
         unknown = [value for value in column.distinct if value not in place]
         if unknown and np.isin(column.places, [column.distinct.index(value) for value in unknown]).any():
             warnings.warn(f"X: column {name!r} has ordered categories that were not there in fit, such as "
@@ -222,7 +222,7 @@ def _check_read(
 
     Missing values and `known` text cause neither.
     """
-    column, expected_texts = factors_of(X)(f), {*known}
+    column, expected_texts = Columns(X).factors(f), {*known}
     expected = [i for i, value in enumerate(column.distinct) if is_missing(value) or value in expected_texts]
     rows = np.flatnonzero(unread & (column.places >= 0) & ~np.isin(column.places, expected))
     if len(rows) == len(unread) > 0:
@@ -318,11 +318,11 @@ def _has_text(X: Table, f: int, first: Any) -> bool:
     """Whether a column has text, maybe beside numbers; `first` is one of its values."""
     if isinstance(first, str) or as_text(first) is None:
         return isinstance(first, str)
-    return any(isinstance(value, str) for value in columns_of(X)(f)[0].tolist())
+    return any(isinstance(value, str) for value in Columns(X).values(f)[0].tolist())
 
 
 def _all_dates(X: Table, f: int) -> bool:
-    values, absent = columns_of(X)(f)
+    values, absent = Columns(X).values(f)
     if values.dtype.kind != "O":
         return True
     return all(isinstance(value, (*DATES, *DURATIONS)) for value in values[~absent].tolist())
@@ -331,13 +331,13 @@ def _all_dates(X: Table, f: int) -> bool:
 def _date_values(X: Table, f: int, form: str) -> AnyArray:
     """The dates or durations of a column."""
     if form != TYPED:
-        column = factors_of(X)(f)
+        column = Columns(X).factors(f)
         dates = parse([text if isinstance(text, str) else "" for text in column.distinct], form)
         return np.append(dates, np.datetime64("NaT", "us"))[column.places]
     frame = as_frame(X)
     if frame is not None and getattr(frame.schema[frame.columns[f]], "time_zone", None) is not None:
         return np.asarray(frame[:, f].dt.replace_time_zone(None).to_numpy())
-    values, absent = columns_of(X)(f)
+    values, absent = Columns(X).values(f)
     if values.dtype.kind in "Mm":
         return values
     present = values[~absent].tolist()

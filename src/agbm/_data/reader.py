@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import Any
@@ -19,7 +19,7 @@ from .crosses import Cross, sees_all, with_crosses
 from .derivation import NO_DERIVATION, Derivation
 from .plain_tables import plain_numbers
 from .rows import RemoteMatrix, plain
-from .tables import Categories, as_table, explain, needs_reading
+from .tables import Categories, as_table, explain, is_missing, needs_reading
 
 _OPTIONS: dict[str, Any] = {
     "dtype": [np.float64, np.float32],
@@ -152,6 +152,41 @@ class TableReader:
         """X as a matrix of numbers, with codes for categories, and the checked y."""
         X, y = _checked(X, y, self, numeric_y)
         return with_crosses(X, self.crosses), y
+
+    def of_records(self, records: Sequence[Mapping[Any, Any]]) -> Array:
+        """Rows, each a mapping of the names of all columns to values, as a matrix for the kernels, without crosses."""
+        if self.names is None:
+            raise TypeError("X must be an array of type float32 or float64: the columns of the model have no names.")
+        names, categorical = self.names.tolist(), self.categories.of
+        X = np.empty((len(records), len(names)))
+        for i, record in enumerate(records):
+            try:
+                values = [record[name] for name in names]
+            except (KeyError, TypeError) as error:
+                raise ValueError(
+                    f"X: row {i} must be a mapping with a value for each of {names}; got {record!r}."
+                ) from error
+            if len(record) > len(names):
+                raise ValueError(f"X: row {i} has columns {sorted(set(record).difference(names))}, which fit had not.")
+            X[i] = [
+                value if type(value) is float and f not in categorical else self._number_of(f, value, i)
+                for f, value in enumerate(values)
+            ]
+        return X
+
+    def _number_of(self, f: int, value: Any, row: int) -> float:
+        """A value of a record as a number, with a code for a category."""
+        try:
+            if f in self.categories.of:
+                return self.categories.code(f, value)
+            if isinstance(value, (int, float, np.number, np.bool_)):
+                return float(value)
+            if is_missing(value):
+                return np.nan
+        except TypeError:  # it cannot be a category
+            pass
+        kind = "text or a number" if f in self.categories.of else "a number"
+        raise ValueError(f"X: row {row}, column {self.feature_names[f]!r} must be {kind}; got {value!r}.")
 
     @property
     def columns(self) -> _Columns:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -25,6 +25,8 @@ from .._base.types import AnyArray, Table
 
 # How many unknown values are compared with the known categories in other forms: enough to see a pattern.
 UNKNOWN_TO_LOOK_AT = 1_000
+# Up to this number of rows, a value per row is faster than pandas' way to find distinct texts.
+FEW_TEXTS = 500
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,15 +58,15 @@ class Categories:
                 f"X is sparse, but the model has categorical features ({sorted(self.of)}); pass a dense table."
             )
         n_features = _n_columns(X)
-        column, factors, names = columns_of(X), factors_of(X), column_names(X)
+        columns = Columns(X)
         encoded: list[AnyArray] = []
         for f in range(n_features):
             if f in self.of:
-                found = factors(f)
+                found = columns.factors(f)
                 encoded.append(self._codes(f, found))
-                self._warn_of_other_forms(f, names[f], found, encoded[-1])
+                self._warn_of_other_forms(f, columns.names[f], found, encoded[-1])
             else:
-                encoded.append(_numbers(*column(f), names[f]))
+                encoded.append(_numbers(*columns.values(f), columns.names[f]))
         dtype = np.float32 if all(c.dtype == np.float32 or f in self.of for f, c in enumerate(encoded)) else np.float64
         matrix = np.empty((len(encoded[0]), n_features), dtype=dtype, order="F")
         for f, codes in enumerate(encoded):
@@ -73,13 +75,20 @@ class Categories:
 
     def codes(self, X: Table, f: int) -> Array:
         """The codes of a categorical column of X."""
-        return self._codes(f, factors_of(X)(f))
+        return self._codes(f, Columns(X).factors(f))
 
     def _codes(self, f: int, column: Factors) -> Array:
         number = self._number[f]
         unknown = float(max(1, len(number)))
         codes = [number.get(value, unknown) for value in column.distinct]
         return np.array([*codes, np.nan])[column.places]  # the last one, at -1, is that of missing values
+
+    def code(self, f: int, value: Any) -> float:
+        """The code of a single value."""
+        found = self._number[f].get(value)
+        if found is not None:
+            return found
+        return np.nan if is_missing(value) else float(max(1, len(self.of[f])))
 
     @cached_property
     def _number(self) -> dict[int, dict[Any, float]]:
@@ -242,11 +251,11 @@ def _mask_from_types(X: Table, n_features: int) -> NDArray[np.bool_]:
     if frame is not None:
         import narwhals as nw
 
-        column = columns_of(X)
+        columns = Columns(X)
         return np.array(
             [
                 isinstance(dtype, (nw.Categorical, nw.Enum, nw.String))
-                or (isinstance(dtype, nw.Object) and _is_text(column(f)[0]))
+                or (isinstance(dtype, nw.Object) and _is_text(columns.values(f)[0]))
                 for f, dtype in enumerate(frame.schema.values())
             ],
             dtype=bool,
@@ -258,8 +267,8 @@ def _mask_from_types(X: Table, n_features: int) -> NDArray[np.bool_]:
 
 def missing_columns(X: Table, features: Sequence[int]) -> list[int]:
     """Which of the given features have only missing values."""
-    column = columns_of(X)
-    return [f for f in features if column(f)[1].all()]
+    columns = Columns(X)
+    return [f for f in features if columns.values(f)[1].all()]
 
 
 def needs_reading(X: Table) -> bool:
@@ -297,12 +306,17 @@ def as_frame(X: Any) -> Any:
                 "X has columns that are not numeric, which need narwhals: pip install 'agbm[tables]'."
             ) from error
         return None
+    _unique_names(X)
+    frame = nw.from_native(X, eager_only=True, pass_through=True)
+    return frame if isinstance(frame, nw.DataFrame) else None
+
+
+def _unique_names(X: Any) -> list[Any]:
     names = list(getattr(X, "column_names", X.columns))
     twice = sorted({str(name) for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
     if twice:
         raise ValueError(f"X has several columns named {twice}; column names must be unique.")
-    frame = nw.from_native(X, eager_only=True, pass_through=True)
-    return frame if isinstance(frame, nw.DataFrame) else None
+    return names
 
 
 def _n_columns(X: Table) -> int:
@@ -314,22 +328,7 @@ def _n_columns(X: Table) -> int:
 
 def column_names(X: Table) -> list[Any]:
     """The names of the columns, or their positions if they have none."""
-    frame = as_frame(X)
-    return list(frame.columns) if frame is not None else list(range(_n_columns(X)))
-
-
-def columns_of(X: Any) -> Callable[[int], tuple[AnyArray, NDArray[np.bool_]]]:
-    """A function that returns the values of a column and a mask of the missing ones."""
-    frame = as_frame(X)
-    if frame is None:
-        return lambda f: (X[:, f], missing(X[:, f]))
-
-    def column(f: int) -> tuple[AnyArray, NDArray[np.bool_]]:
-        series = frame[:, f]
-        values = np.asarray(series.to_numpy())
-        return values, np.asarray(series.is_null().to_numpy()) | missing(values)
-
-    return column
+    return Columns(X).names
 
 
 class Factors(NamedTuple):
@@ -339,24 +338,57 @@ class Factors(NamedTuple):
     places: NDArray[np.intp]
 
 
-def factors_of(X: Table) -> Callable[[int], Factors]:
-    """A function that returns a column as Factors; raises ValueError for values that cannot be categories."""
-    frame, names, column = as_frame(X), column_names(X), columns_of(X)
+class Columns:
+    """The columns of a table, read one at a time: those of pandas as they are, others through narwhals."""
 
-    def factors(f: int) -> Factors:
+    def __init__(self, X: Table) -> None:
+        self._X: Any = X
+        self._is_pandas = _is_of_pandas(X, "DataFrame")
+
+    @cached_property
+    def names(self) -> list[Any]:
+        """The names of the columns, or their positions if they have none."""
+        if self._is_pandas:
+            return _unique_names(self._X)
+        return list(range(_n_columns(self._X))) if self._frame is None else list(self._frame.columns)
+
+    def values(self, f: int) -> tuple[AnyArray, NDArray[np.bool_]]:
+        """The values of a column, and a mask of the missing ones."""
+        if self._is_pandas:
+            series = self._X[self.names[f]]
+            if series.dtype == object or _is_of_pandas(series.dtype, "StringDtype"):
+                return series.to_numpy(dtype=object), np.asarray(series.array.isna())
+            if isinstance(series.dtype, np.dtype):
+                return series.to_numpy(), missing(series.to_numpy())
+        if self._frame is None:
+            return self._X[:, f], missing(self._X[:, f])
+        series = self._frame[:, f]
+        values = np.asarray(series.to_numpy())
+        return values, np.asarray(series.is_null().to_numpy()) | missing(values)
+
+    def factors(self, f: int) -> Factors:
+        """A column as Factors; raises ValueError for values that cannot be categories."""
+        if self._is_pandas and (known := _pandas_factors(self._X[self.names[f]])) is not None:
+            return known
+        values, absent = self.values(f)
+        places = np.full(len(values), -1)
         try:
-            if frame is not None and (known := _pandas_factors(frame[:, f].to_native())) is not None:
-                return known
-            values, absent = column(f)
-            places = np.full(len(values), -1)
             distinct, places[~absent] = _distinct(values[~absent].tolist())
         except TypeError as error:
             raise ValueError(
-                f"X: column {names[f]!r} has values that cannot be categories ({error}); use text or numbers."
+                f"X: column {self.names[f]!r} has values that cannot be categories ({error}); use text or numbers."
             ) from error
         return Factors(distinct, places)
 
-    return factors
+    @cached_property
+    def _frame(self) -> Any:
+        return as_frame(self._X)
+
+
+def _is_of_pandas(value: object, kind: str) -> bool:
+    """Whether a value has one of the types of pandas, which is imported if there are such values."""
+    pandas = sys.modules.get("pandas")
+    return pandas is not None and isinstance(value, getattr(pandas, kind))
 
 
 def _distinct(values: Sequence[Any]) -> tuple[list[Any], NDArray[np.intp]]:
@@ -366,13 +398,11 @@ def _distinct(values: Sequence[Any]) -> tuple[list[Any], NDArray[np.intp]]:
 
 
 def _pandas_factors(series: Any) -> Factors | None:
-    """The distinct values and the codes of a pandas column of categories or text: much faster than a value per row."""
-    pandas = sys.modules.get("pandas")
-    dtype = getattr(series, "dtype", None)
-    if pandas is not None and isinstance(dtype, pandas.CategoricalDtype):
-        return Factors(series.cat.categories.to_numpy().tolist(), series.cat.codes.to_numpy().astype(np.intp))
-    if pandas is not None and isinstance(dtype, pandas.StringDtype):
-        codes, texts = pandas.factorize(series)
+    """The distinct values and the codes of a pandas column of categories or of much text, without a value per row."""
+    if _is_of_pandas(series.dtype, "CategoricalDtype"):
+        return Factors(series.dtype.categories.to_numpy().tolist(), series.array.codes.astype(np.intp))
+    if len(series) > FEW_TEXTS and _is_of_pandas(series.dtype, "StringDtype"):
+        codes, texts = sys.modules["pandas"].factorize(series)
         return Factors(texts.to_numpy().tolist(), codes)
     return None
 
@@ -406,12 +436,19 @@ def missing(values: AnyArray) -> NDArray[np.bool_]:
     return np.array([id(v) in absent or (isinstance(v, with_nan) and v != v) for v in values.tolist()], dtype=bool)
 
 
+def is_missing(value: Any) -> bool:
+    """Whether a single value is missing."""
+    one = np.empty(1, dtype=object)
+    one[0] = value
+    return bool(missing(one)[0])
+
+
 def category_sums(
     X: Table, features: NDArray[np.bool_], weights: Sequence[Array | None]
 ) -> dict[int, dict[Any, list[float]]]:
     """For the masked columns of X, the sums of each of the weights per distinct value; None means weights of 1."""
-    factors = factors_of(X)
-    return {f: _sums_by_value(factors(f), weights) for f in np.flatnonzero(features).tolist()}
+    columns = Columns(X)
+    return {f: _sums_by_value(columns.factors(f), weights) for f in np.flatnonzero(features).tolist()}
 
 
 def _sums_by_value(column: Factors, weights: Sequence[Array | None]) -> dict[Any, list[float]]:

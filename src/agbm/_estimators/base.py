@@ -358,19 +358,14 @@ class BaseAGBM(KnowsNames, ABC):
         """A predictor of the current model, with results of a kind."""
         check_is_fitted(self)
         model = self.model_
-        if model.categories:
-            raise ValueError(
-                f"predictor() accepts numbers only, but features {sorted(model.categories)} of the model are "
-                "categorical; use predict."
-            )
-        model.check_has_numbers("predictor() accepts numbers only")
+        model.check_has_numbers("predictor() accepts numbers and categories only")
         if not isinstance(model.start, np.ndarray):
             raise ValueError(f"predictor() needs init='prior' or init='zero'; the model has init={model.start!r}.")
         model.check_has_trees("predictor")
         start, n_threads = model.start[:, np.newaxis].copy(), threads.resolve(self.n_jobs)
         result = partial(model.labels.results, kind, model.loss)
         kernel = finish_of(model.labels, model.loss, kind)
-        return Predictor(model.n_columns, model.reader.crosses, model.folded, start, result, kernel, n_threads)
+        return Predictor(model.reader, model.folded, start, result, kernel, n_threads)
 
     @property
     def feature_importances_(self) -> Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, NamedTuple, cast
@@ -12,7 +12,8 @@ import numpy as np
 from .._base.sums import Array
 from .._base.types import AnyArray
 from .._core.learners import Model
-from .._data.crosses import Cross, with_crosses
+from .._data.crosses import with_crosses
+from .._data.reader import TableReader
 from .._data.rows import plain
 from .._labels.base import Classes, Labels, Numbers, Result
 from .._losses import Loss, prediction_of
@@ -52,14 +53,13 @@ def finish_of(labels: Labels, loss: Loss, kind: Result) -> Finish | None:
 class Predictor:
     """A function with the results of one method of a fitted model; created by `predictor()` of an estimator.
 
-    Its argument is a float32 or float64 array (row, feature), or the features of a single row; NaN is a missing value.
-    Results are equal to those of the method, bit for bit. Later fits of the estimator do not affect the predictor. It
-    is thread-safe.
+    Its argument is a float32 or float64 array (row, column), or the numbers of a single row; or, if the columns have
+    names, a list of rows that are mappings of these names to values, or a single such mapping. None and NaN are missing
+    values. Results are equal to those of the method, bit for bit. Later fits of the estimator do not affect the
+    predictor. It is thread-safe.
     """
 
-    n_features: int
-    """Of X, which are the columns of the model."""
-    _crosses: tuple[Cross, ...]
+    _reader: TableReader
     _model: Model
     _start: Array
     _finish: Callable[[Array], AnyArray]
@@ -67,17 +67,31 @@ class Predictor:
     """What does the same as `_finish`, or its first part."""
     _n_threads: int
 
-    def __call__(self, X: AnyArray) -> Any:
-        """The results for the rows of X, or the result for one row if X is one-dimensional."""
-        if not isinstance(X, np.ndarray) or X.dtype not in FLOATS:
-            kind = X.dtype if isinstance(X, np.ndarray) else type(X).__name__
-            raise TypeError(f"X must be a NumPy array of type float32 or float64; got {kind}.")
-        shape = X.shape
-        if not 1 <= len(shape) <= 2 or shape[-1] != self.n_features:
-            raise ValueError(f"X must have shape (rows, {self.n_features}) or ({self.n_features},); got {shape}.")
-        rows = plain(with_crosses(X if len(shape) == 2 else X[np.newaxis], self._crosses))
+    def __call__(self, X: AnyArray | Mapping[Any, Any] | Sequence[Mapping[Any, Any]]) -> Any:
+        """The results for the rows of X, or the result for one row."""
+        if isinstance(X, np.ndarray):
+            is_row, numbers = X.ndim == 1, self._checked(X)
+        else:
+            is_row = isinstance(X, Mapping)
+            numbers = self._reader.of_records(cast(Any, [X] if is_row else X))
+        rows = plain(with_crosses(numbers, self._reader.crosses))
         result = self._slow(rows) if self._fill is None else self._fast(rows, self._fill)
-        return result if len(shape) == 2 else result[0]
+        return result[0] if is_row else result
+
+    def _checked(self, X: AnyArray) -> AnyArray:
+        """X with two dimensions, and codes for categories."""
+        n, categories, names = self._reader.n_columns, self._reader.categories, self._reader.names
+        if categories.of and names is not None:
+            raise TypeError(
+                f"X must be rows by name, such as {{{names[0]!r}: value, ...}}, since columns "
+                f"{names[sorted(categories.of)].tolist()} are categories; got an array."
+            )
+        if X.dtype not in FLOATS:
+            raise TypeError(f"X must be a NumPy array of type float32 or float64; got {X.dtype}.")
+        if not 1 <= X.ndim <= 2 or X.shape[-1] != n:
+            raise ValueError(f"X must have shape (rows, {n}) or ({n},); got {X.shape}.")
+        X = X if X.ndim == 2 else X[np.newaxis]
+        return categories.encode(X) if categories.of else X
 
     def _slow(self, rows: AnyArray) -> AnyArray:
         return self._finish(self._start + self._model.predict(rows, self._n_threads)[0])

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ..._base.sums import Array
 from ..._base.types import Table
 from ..._data.derivation import Derivation, look
-from ..._data.tables import as_table, categorical_mask, column_names, columns_of, named_mask
+from ..._data.tables import Columns, as_table, categorical_mask, named_mask
 from ..._estimators.classifier import AGBMClassifier
 from ..._estimators.ranker import AGBMRanker
 from ..._estimators.regressor import AGBMRegressor
@@ -164,14 +164,15 @@ def changed_parameters(model: Estimator) -> dict[str, Any]:
 def describe_columns(X: Table, categorical_features: CategoricalFeatures = "from_dtype") -> list[Column]:
     """Return the columns of any table that `fit` accepts; values of sparse matrices are not counted."""
     table = as_table(X)
-    names = [f"x{name}" if isinstance(name, int) else str(name) for name in column_names(table)]
+    columns = Columns(table)
+    names = [f"x{name}" if isinstance(name, int) else str(name) for name in columns.names]
     if hasattr(table, "tocsr"):
         return [Column(name, "number") for name in names]
-    found, column = [], columns_of(table)
+    found = []
     derivation = Derivation.of([look(table)], named_mask(table, categorical_features))
     categorical = derivation.others(categorical_mask(table, categorical_features))
     for f, name in enumerate(names):
-        values, absent = column(f)
+        values, absent = columns.values(f)
         distinct = len(set(values[~absent].tolist()))
         kind = "category" if categorical[f] or f in derivation.ordered else "number"
         found.append(Column(name, "date" if f in derivation.dates else kind, float(np.mean(absent)), distinct))
