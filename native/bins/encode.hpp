@@ -126,7 +126,9 @@ class BinTable {
   // Goes from the number of thresholds below the value's bucket to the number below the value. Branch-free. It may read
   // thresholds after the bucket, which are above the value, and the infinity after the last one.
   unsigned count_on(unsigned code, T value, int steps) const {
-    for (unsigned half = 1u << steps >> 1; half > 0; half /= 2) code += half * (thresholds_[code + half - 1] < value);
+    for (unsigned half = 1u << steps >> 1; half > 0; half /= 2) {
+      code += half * AGBM_WITHOUT_BRANCH(thresholds_[code + half - 1] < value);
+    }
     return code;
   }
 

@@ -104,7 +104,8 @@ class CodeTable {
     for (std::size_t i = 0; i < kBlockRows; ++i) counts[i] = static_cast<Count>(first_[cells[i]]);
     for (unsigned half = 1u << n_steps_ >> 1; half > 0; half /= 2) {
       const T* middle = thresholds_.data() + half - 1;
-      for (std::size_t i = 0; i < kBlockRows; ++i) counts[i] += half * (middle[counts[i]] < values[i]);
+      for (std::size_t i = 0; i < kBlockRows; ++i)
+        counts[i] += half * AGBM_WITHOUT_BRANCH(middle[counts[i]] < values[i]);
     }
   }
 
