@@ -70,7 +70,7 @@ class Fit(NamedTuple, Generic[V]):
 
     def without_values(self) -> Fit[V]:
         """The function alone."""
-        return self._replace(values=cast(V, None), explained=cast(V, None))
+        return Fit(self.model, self.function, cast(V, None), cast(V, None))
 
 
 def explained_by(values: Array, n_train: int, newton: Newton[Array] | None, n_threads: int = 1) -> Array:

@@ -170,6 +170,11 @@ class LocalObjective:
         return None if self.train_weights is None else self.train_weights.total
 
     @cached_property
+    def validation_y(self) -> Array:
+        """The labels of the validation rows."""
+        return self.y[..., self.validation_rows]
+
+    @cached_property
     def has_validation(self) -> bool:
         return self.n_rows > self.n_train + self.n_watched
 
@@ -227,7 +232,7 @@ class LocalObjective:
     @cached_property
     def validation_weight_sum(self) -> ExactSum:
         """The same for the validation rows."""
-        return self._weight_sum(self.y[..., self.validation_rows], self.validation_weight)
+        return self._weight_sum(self.validation_y, self.validation_weight)
 
     def train_loss_sum(self, f: Array) -> ExactSum:
         """L(f): the sum of the losses of the training rows."""
@@ -235,8 +240,7 @@ class LocalObjective:
 
     def validation_loss_sum(self, f: Array) -> ExactSum:
         """The sum of the losses of the validation rows."""
-        rows = self.validation_rows
-        return self._loss_sum(self.y[..., rows], f[..., rows], self.validation_weight)
+        return self._loss_sum(self.validation_y, f[..., self.validation_rows], self.validation_weight)
 
     def mean_loss(self, y: Array, f: Array, weight: Array | None) -> float:
         """Mean loss over any rows with labels y and scores f."""
@@ -244,7 +248,7 @@ class LocalObjective:
 
     def level_sums(self, kept: Array, output: int) -> tuple[ExactSum, ExactSum]:
         """The sums of the residuals and hessians of one output over the validation rows, from the result of to_keep."""
-        y, weight = self.y[..., self.validation_rows], self.validation_weight
+        y, weight = self.validation_y, self.validation_weight
         derivatives = self.loss.negative_gradient(y, kept), self.loss.hessian(y, kept, weight)
         residual, hessian = (exact_sum(of[output], weight, self.n_threads) for of in derivatives)
         return residual, hessian
@@ -257,6 +261,8 @@ class LocalObjective:
     def validation_loss(self, f: Array) -> float:
         if not self.has_validation:
             return math.nan
+        if self.validation_weight is None and self._kernels[0]:
+            return cast(BuiltInLoss, self.loss).mean(self.validation_y, f[..., self.validation_rows])
         return self.validation_loss_sum(f) / self.validation_weight_sum
 
     def mix(self, a: float, x: Array, b: float, y: Array) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 from .theory import admissible_momentum
@@ -87,7 +88,8 @@ class FadingSchedule:
 
     def eta(self, m: int) -> float:
         """Weight in f: at the look-ahead point, its excess over alpha_m is 1 + look_ahead times as large."""
-        return self.alpha(m) + (self._largest - self.alpha(m)) / (1 + self.look_ahead)
+        alpha = self.alpha(m)
+        return alpha + (self._largest - alpha) / (1 + self.look_ahead)
 
     def gamma(self, m: int) -> float:
         return self.alpha(m) * self.theta(m) / self.eta(m)
@@ -101,6 +103,6 @@ class FadingSchedule:
     def observe(self, *cosines: float) -> None:
         """Ignore the fits: they do not affect this schedule."""
 
-    @property
+    @cached_property
     def _largest(self) -> float:
         return max(self.entry, self.rate)
