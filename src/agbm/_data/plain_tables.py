@@ -1,4 +1,4 @@
-"""Tables of plain numbers, read without scikit-learn's checks, which take longer than predictions for a few rows."""
+"""Tables read without scikit-learn's checks, which take longer than predictions for a few rows."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._base.types import AnyArray, Table
+from .._base.types import AnyArray
 
 _NARROW, _WIDE = np.dtype(np.float32), np.dtype(np.float64)
 # Column types that become float64 in a data frame without float32, whatever their mixture.
@@ -18,7 +18,7 @@ _POLARS_NUMBERS = frozenset({
 })  # fmt: skip
 
 
-def plain_numbers(X: Table, n_columns: int, names: AnyArray | None) -> AnyArray | None:
+def plain_numbers(X: Any, n_columns: int, names: AnyArray | None) -> AnyArray | None:
     """X as the matrix that scikit-learn's checks return; None if they may do more than return it.
 
     This is for the usual tables: arrays of floats for a model without names of columns, and data frames that have
@@ -27,27 +27,30 @@ def plain_numbers(X: Table, n_columns: int, names: AnyArray | None) -> AnyArray 
     if type(X) is np.ndarray:
         usual = names is None and X.ndim == 2 and X.shape[1] == n_columns and len(X) > 0
         return X if usual and X.dtype in (_WIDE, _NARROW) else None
-    if names is None:
+    if names is None or not has_columns(X, names):
         return None
-    if type(X) is getattr(sys.modules.get("pandas"), "DataFrame", None):
-        return _pandas_numbers(X, names.tolist())
-    if type(X) is getattr(sys.modules.get("polars"), "DataFrame", None):
-        return _polars_numbers(X, names.tolist())
-    return None
+    return _polars_numbers(X) if _is_frame_of("polars", X) else _pandas_numbers(X)
 
 
-def _pandas_numbers(X: Any, names: list[Any]) -> AnyArray | None:
-    given = X.columns.tolist()
-    if given != names or set(map(type, given)) != {str} or len(X) == 0:
-        return None
+def has_columns(X: Any, names: AnyArray) -> bool:
+    """Whether X is a data frame of pandas or polars with rows, and with exactly these columns in this order."""
+    if not (_is_frame_of("pandas", X) or _is_frame_of("polars", X)) or len(X) == 0:
+        return False
+    given = list(X.columns)
+    return given == names.tolist() and set(map(type, given)) == {str}
+
+
+def _is_frame_of(library: str, X: object) -> bool:
+    return type(X) is getattr(sys.modules.get(library), "DataFrame", None)
+
+
+def _pandas_numbers(X: Any) -> AnyArray | None:
     types = set(X.dtypes.tolist())
     if types == {_NARROW}:
         return np.asarray(X.to_numpy(dtype=_NARROW))
     return np.asarray(X.to_numpy(dtype=_WIDE)) if types <= _BECOME_WIDE else None
 
 
-def _polars_numbers(X: Any, names: list[Any]) -> AnyArray | None:
-    if X.columns != names or len(X) == 0:
-        return None
+def _polars_numbers(X: Any) -> AnyArray | None:
     numeric = _POLARS_NUMBERS.issuperset(type(kind).__name__ for kind in X.dtypes)
     return np.asarray(X.to_numpy(), dtype=_WIDE) if numeric else None

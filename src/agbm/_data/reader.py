@@ -17,7 +17,7 @@ from .._base.sums import Array
 from .._base.types import AnyArray, Table, Values
 from .crosses import Cross, sees_all, with_crosses
 from .derivation import NO_DERIVATION, Derivation
-from .plain_tables import plain_numbers
+from .plain_tables import has_columns, plain_numbers
 from .rows import RemoteMatrix, plain
 from .tables import Categories, as_table, explain, is_missing, needs_reading
 
@@ -223,11 +223,13 @@ def _checked(X: Table, y: Values, reader: TableReader, numeric_y: bool) -> Any:
         table = as_table(X)
         if not categories.of and not derivation and not needs_reading(table):
             return validate_data(columns, X, y, reset=False, **_OPTIONS, **labels)
-        validate_data(columns, X, reset=False, skip_check_array=True)  # names and number of features
+        usual = reader.names is not None and has_columns(table, reader.names)
+        if not usual:
+            validate_data(columns, X, reset=False, skip_check_array=True)  # names and number of features
         encoded = categories.encode(derivation.apply(table))
         if has_y:
             return check_X_y(encoded, y, estimator=columns, **_OPTIONS, **labels)
-        return check_array(encoded, estimator=columns, input_name="X", **_OPTIONS)
+        return encoded if usual else check_array(encoded, estimator=columns, input_name="X", **_OPTIONS)
     except ValueError as error:
         explained = explain(error, X, getattr(columns, "feature_names_in_", None))
         if explained is error:  # an error must not be its own cause
