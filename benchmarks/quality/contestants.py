@@ -220,6 +220,7 @@ REFERENCE = LightGBM.name
 OURS = Ours.name
 ONE_HOLD_OUT = "agbm, one hold-out set"
 ONE_OF_OURS = "agbm, one model"
+NO_CROSSES = "agbm, no crosses"
 PLAIN_OURS = "agbm, plain"
 TUNED_PLAIN = "agbm, plain, best rate"
 
@@ -246,6 +247,7 @@ def built_in() -> Iterator[Contestant]:
     yield ours(OURS)
     yield ours(ONE_HOLD_OUT, (EARLY_STOPPING,), partial(fit_ours, one_hold_out=True))
     yield ours(ONE_OF_OURS, fit=partial(fit_ours, staged=True), n_members=1)
+    yield ours(NO_CROSSES, views=None)
     yield ours(PLAIN_OURS, **PLAIN)
     yield ours(TUNED_PLAIN, (EARLY_STOPPING,), fit_ours_with_best_rate, **PLAIN)
     for library in (LightGBM, XGBoost, CatBoost, HistGradientBoosting, ChimeraBoost):

@@ -21,15 +21,15 @@ from pathlib import Path
 from textwrap import wrap
 
 from agbm.plot._style import BLACK, BLUE, ORANGE, RED, SKY
-from benchmarks.quality.contestants import EARLY_STOPPING, OURS, OUT_OF_THE_BOX, PLAIN_OURS, TUNED_PLAIN
+from benchmarks.quality.contestants import EARLY_STOPPING, NO_CROSSES, OURS, OUT_OF_THE_BOX, PLAIN_OURS, TUNED_PLAIN
 from benchmarks.quality.report import EXTREME, RATIO
 from benchmarks.shared.document import fill_in, table
 
 ROOT = Path(__file__).parents[2]
 LIBRARIES = ("LightGBM", "five LightGBMs", "XGBoost", "five XGBoosts", "CatBoost", "ChimeraBoost")
 """Those of them that the page has are drawn."""
-ONLY_ON_THE_PAGE = (PLAIN_OURS, TUNED_PLAIN)
-"""Contestants that are about methods of boosting, not in the first table."""
+ONLY_ON_THE_PAGE = (NO_CROSSES, PLAIN_OURS, TUNED_PLAIN)
+"""Contestants that are about parts of the default, not in the first table."""
 WORDS = {EARLY_STOPPING: "With early stopping", OUT_OF_THE_BOX: "With `fit(X, y)` alone"}
 """The protocols in the README."""
 

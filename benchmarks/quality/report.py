@@ -361,10 +361,11 @@ def section(results: Results, protocol: str) -> Iterator[str]:
     """The part of the page about one protocol."""
     threads = sorted({record.threads for record in results.records})
     seeds = len({record.seed for record in results.records})
+    times = f"threads: {', '.join(map(str, threads))}. Times: {results.machine}"
     yield from (
         f"## Protocol: {protocol}", "",
-        f"{len(results.kinds)} sets, {seeds} splits, threads: {', '.join(map(str, threads))}. Times: "
-        f"{results.machine}. The first table has the {len(common_sets(results.losses()))} sets of all contestants.", "",
+        f"{len(results.kinds)} sets, {seeds} {'split' if seeds == 1 else 'splits'}, {times}. The first table has the "
+        f"{len(common_sets(results.losses()))} sets of all contestants.", "",
         *summary(results), "",
     )  # fmt: skip
     if OURS in results.contestants:

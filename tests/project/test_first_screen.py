@@ -122,20 +122,20 @@ class TestTypedFigures:
         one, plain = "agbm, one model", "agbm, plain"
         trees = float(rows[one]["trees"]) / float(rows[plain]["trees"])
         times = float(rows["agbm"]["fit time"])
-        assert gain["five LightGBMs"] / gain["agbm"] == pytest.approx(2 / 3, abs=0.05)
-        assert round(times) == 3
+        assert gain["five LightGBMs"] / gain["agbm"] < 0.5
+        assert round(times) == 2
         stated = {
             "docs/quality.md": (
-                f"the default has a loss of {loss['agbm']:.3f}, five LightGBMs have {loss['five LightGBMs']:.3f}, and "
-                f"`{one}` has {loss[one]:.3f}",
-                "explains about two thirds",
+                f"the default has a loss of {loss['agbm']:.3f}, five LightGBMs have {loss['five LightGBMs']:.3f}, "
+                f"`{one}` has {loss[one]:.3f}, and `agbm, no crosses` has {loss['agbm, no crosses']:.3f}",
+                "explains less than half of the gain",
             ),
             "docs/acceleration.md": (
                 f"needs {trees:.2f} of the trees of plain boosting",
                 f"its loss is {1 - loss[one] / loss[plain]:.1%} lower".replace("%", " %"),
                 f"Five members gain {1 - loss['agbm'] / loss[one]:.0%}".replace("%", " %"),
             ),
-            "docs/limits.md": ("about three times as long as one of LightGBM",),
+            "docs/limits.md": ("about twice as long as one of LightGBM",),
         }
         for name, sentences in stated.items():
             for sentence in sentences:
@@ -181,10 +181,11 @@ def test_order_of_the_first_screen():
 
 
 def test_documents_are_short():
-    """Words as `wc -w` counts them, of all pages, but for the tables of the page that is generated from results."""
+    """Words as `wc -w` counts them, of all pages, but for the tables of those that are generated from results."""
     pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("benchmarks/*.md"), *ROOT.glob("release/*.md")]
     lines = [(page.name, line) for page in pages for line in page.read_text().splitlines()]
-    assert sum(len(line.split()) for name, line in lines if name != "paper.md" or not line.startswith("|")) <= 40_000
+    generated = ("paper.md", "quality.md")
+    assert sum(len(line.split()) for name, line in lines if name not in generated or not line.startswith("|")) <= 39_250
     assert len(read("README.md").split()) <= 900
 
 
