@@ -1,5 +1,7 @@
 """Row and column sampling, and dropout."""
 
+from dataclasses import asdict
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -232,7 +234,7 @@ class TestDropout:
             lambda p, fitter, drop: boosting.fading(p, fitter, schedule=schedule, max_iter=10, drop=drop)
         )
         trace, a, d = twin.fading_with_dropout(
-            np.zeros(60), lambda f: f - y, fit, **vars(schedule), iterations=10, dropped=self.DROPPED
+            np.zeros(60), lambda f: f - y, fit, **asdict(schedule), iterations=10, dropped=self.DROPPED
         )
         for step, expected in zip(steps, trace, strict=True):
             for name, vector in expected.items():
