@@ -35,8 +35,8 @@ WORDS = {EARLY_STOPPING: "With early stopping", OUT_OF_THE_BOX: "With `fit(X, y)
 
 WIDTH, STRIP = 600, 88
 LEFT, RIGHT, TOP, BOTTOM = 12, 588, 60, 24
-LOWEST, HIGHEST = 0.55, 1.5
-TICKS = (0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2, 1.4)
+LOWEST, HIGHEST = 0.48, 1.5
+TICKS = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2, 1.4)
 RADIUS, SPREAD = 4.3, 26.0
 """Of a dot, and how far dots may be from the middle of their strip."""
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, Helvetica, Arial, sans-serif"
@@ -191,7 +191,10 @@ def grid(middle: float, theme: Theme) -> Iterator[str]:
 def drawn(strip: Strip, top: float, theme: Theme) -> Iterator[str]:
     """Name, dots and mean of a library."""
     wins, ties, worse = strip.record
-    facts = f"mean {strip.mean:.2f}: {wins} wins, {ties} ties, {worse} {'loss' if worse == 1 else 'losses'}"
+    words = [f"{n} {one if n == 1 else several}" for n, one, several in (
+        (wins, "win", "wins"), (ties, "tie", "ties"), (worse, "loss", "losses"),
+    )]  # fmt: skip
+    facts = f"mean {strip.mean:.2f}: {', '.join(words)}"
     yield (
         f'<text x="{LEFT}" y="{top + 16}" fill="{theme.text}" font-size="17" font-weight="600">{strip.library}'
         f'<tspan dx="10" fill="{theme.muted}" font-size="15" font-weight="400">{facts}</tspan></text>'
@@ -208,10 +211,10 @@ def drawn(strip: Strip, top: float, theme: Theme) -> Iterator[str]:
         )
         if ratio > 1.2:
             yield text(round(x, 1), middle - 12, name, theme.muted, 14, text_anchor="middle")
-    for name, ratio in strip.ratios.items():
-        if ratio < LOWEST:
-            yield f'<path d="M{LEFT} {middle}l10 -6v12z" fill="{theme.better}"/>'
-            yield text(LEFT + 15, middle + 5, f"{name} {ratio:.2f}", theme.muted, 14)
+    if lower := sorted((ratio, name) for name, ratio in strip.ratios.items() if ratio < LOWEST):
+        named = ", ".join(f"{name} {ratio:.2f}" for ratio, name in lower)
+        yield f'<path d="M{LEFT} {middle + SPREAD - 5}l10 -6v12z" fill="{theme.better}"/>'
+        yield text(LEFT + 15, middle + SPREAD, named, theme.muted, 14)
     x = place(strip.mean)
     yield f'<path d="M{x:.1f} {middle - 20}V{middle + 20}" stroke="{theme.text}" stroke-width="3.5"/>'
 
