@@ -6,7 +6,6 @@ called on every block of rows, and `Derivation.of` combines the results, so that
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,7 +20,7 @@ from sklearn.utils.validation import _num_samples
 from .._base.sums import Array
 from .._base.types import AnyArray, Table
 from .dates import DATES, DURATIONS, PARTS, Range, days, duration_in_days, from_objects, likely_form, parse
-from .tables import Columns, as_frame, column_names, missing
+from .tables import Columns, as_frame, column_names, is_of_pandas, missing
 from .text_columns import NUMBER, TextLook, as_text, is_missing, joined, look_at_texts, numbers_in
 
 # The form of columns whose type is one of dates.
@@ -295,15 +294,14 @@ def _is_categorical(X: Table, f: int) -> bool:
     return isinstance(frame.schema[frame.columns[f]], (nw.Categorical, nw.Enum))
 
 
-def _ordered_categories(X: Table) -> dict[int, list[Any]]:
+def _ordered_categories(X: Any) -> dict[int, list[Any]]:
     """The columns of pandas whose categories have an order."""
-    pandas = sys.modules.get("pandas")
-    if pandas is None or not isinstance(X, pandas.DataFrame):
+    if not is_of_pandas(X, "DataFrame"):
         return {}
     return {
         f: dtype.categories.to_numpy().tolist()
         for f, dtype in enumerate(X.dtypes)
-        if isinstance(dtype, pandas.CategoricalDtype) and dtype.ordered
+        if is_of_pandas(dtype, "CategoricalDtype") and dtype.ordered
     }
 
 

@@ -343,7 +343,7 @@ class Columns:
 
     def __init__(self, X: Table) -> None:
         self._X: Any = X
-        self._is_pandas = _is_of_pandas(X, "DataFrame")
+        self._is_pandas = is_of_pandas(X, "DataFrame")
 
     @cached_property
     def names(self) -> list[Any]:
@@ -356,7 +356,7 @@ class Columns:
         """The values of a column, and a mask of the missing ones."""
         if self._is_pandas:
             series = self._X[self.names[f]]
-            if series.dtype == object or _is_of_pandas(series.dtype, "StringDtype"):
+            if series.dtype == object or is_of_pandas(series.dtype, "StringDtype"):
                 return series.to_numpy(dtype=object), np.asarray(series.array.isna())
             if isinstance(series.dtype, np.dtype):
                 return series.to_numpy(), missing(series.to_numpy())
@@ -385,7 +385,7 @@ class Columns:
         return as_frame(self._X)
 
 
-def _is_of_pandas(value: object, kind: str) -> bool:
+def is_of_pandas(value: object, kind: str) -> bool:
     """Whether a value has one of the types of pandas, which is imported if there are such values."""
     pandas = sys.modules.get("pandas")
     return pandas is not None and isinstance(value, getattr(pandas, kind))
@@ -399,9 +399,9 @@ def _distinct(values: Sequence[Any]) -> tuple[list[Any], NDArray[np.intp]]:
 
 def _pandas_factors(series: Any) -> Factors | None:
     """The distinct values and the codes of a pandas column of categories or of much text, without a value per row."""
-    if _is_of_pandas(series.dtype, "CategoricalDtype"):
+    if is_of_pandas(series.dtype, "CategoricalDtype"):
         return Factors(series.dtype.categories.to_numpy().tolist(), series.array.codes.astype(np.intp))
-    if len(series) > FEW_TEXTS and _is_of_pandas(series.dtype, "StringDtype"):
+    if len(series) > FEW_TEXTS and is_of_pandas(series.dtype, "StringDtype"):
         codes, texts = sys.modules["pandas"].factorize(series)
         return Factors(texts.to_numpy().tolist(), codes)
     return None

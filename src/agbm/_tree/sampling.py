@@ -83,7 +83,7 @@ class Sample:
         return chosen
 
     def draw_seed(self) -> int:
-        """The seed of what the growth of the next tree draws. Kernels hash it, so any number like no other will do."""
+        """The seed of what the growth of the next tree draws; kernels hash it, so any that is rarely used will do."""
         if not self._shares.draws_in_trees:
             return 0
         self._n_seeds += 1
