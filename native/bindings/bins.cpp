@@ -260,8 +260,8 @@ nb::ndarray<nb::numpy, double> values_on_codes(const BinnedMatrix& m, const Vect
   }
   nb::gil_scoped_release release;
   for (std::size_t t = 0; t < roots.size(); ++t) {
-    binned_values(m, all, 0, m.n_rows, values + first_column.data()[t] * m.n_rows, m.n_rows, n_threads,
-                  roots.data()[t]);
+    const TreeWalk walk(m, all, roots.data()[t]);
+    walk.values(0, m.n_rows, values + first_column.data()[t] * m.n_rows, m.n_rows, n_threads);
   }
   return out;
 }

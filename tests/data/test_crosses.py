@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
-from agbm._data.crosses import SIGNS, Cross, candidates, with_crosses
+from agbm._data.crosses import SIGNS, Cross, CrossedTable, candidates, with_crosses
+from agbm._tree.bins import Bins
 
 OPERATORS = {"+": operator.add, "-": operator.sub, "*": operator.mul}
 
@@ -35,6 +36,44 @@ def test_other_matrices(kind):
     found = with_crosses(given, [Cross(0, "-", 2)])
     assert found.dtype == np.float64
     np.testing.assert_array_equal(found, np.column_stack([X, X[:, 0] - X[:, 2]]))
+
+
+class TestTable:
+    """Crosses that are computed whenever rows are read are those of a matrix with all of them."""
+
+    CROSSES = Cross(0, "-", 2, 2.0, 0.5), Cross(1, "*", 2)
+
+    @pytest.fixture(params=[np.float32, np.float64])
+    def X(self, request):
+        X = np.random.default_rng(0).normal(size=(500, 3)).astype(request.param)
+        X[::7, 2] = np.nan
+        return X
+
+    @pytest.mark.parametrize(
+        "key",
+        [slice(3, 90), np.array([7, 0, 499]), (slice(None), 2), (slice(None), 4), (np.array([5, 2]), slice(1, 5))],
+        ids=str,
+    )
+    def test_parts(self, X, key):
+        table, dense = CrossedTable(X, self.CROSSES), with_crosses(X, self.CROSSES)
+        assert (table.shape, len(table)) == (dense.shape, len(dense))
+        np.testing.assert_array_equal(np.asarray(table[key]), dense[key])
+
+    def test_more_rows(self, X):
+        dense = with_crosses(X, self.CROSSES)
+        table = CrossedTable(X[:300], self.CROSSES).followed_by(dense[300:])
+        np.testing.assert_array_equal(np.asarray(table), dense)
+
+    def test_bins(self, X, monkeypatch):
+        monkeypatch.setattr("agbm._tree.bins.ROWS_AT_ONCE", 64)
+        table, dense = CrossedTable(X, self.CROSSES), with_crosses(X, self.CROSSES)
+        places = np.random.default_rng(1).permutation(500).astype(np.uint32)
+        for rows in (None, np.arange(0, 500, 3)):
+            of_table, of_dense = (Bins.from_sample(of, rows, 20, None, {}, 1) for of in (table, dense))
+            np.testing.assert_array_equal(of_table.flat_thresholds, of_dense.flat_thresholds)
+        for chosen in (None, places):
+            codes = [of_dense.encode(of, 2, None, chosen).codes() for of in (table, dense)]
+            np.testing.assert_array_equal(*codes)
 
 
 def test_candidates_are_of_similar_scales():

@@ -12,10 +12,11 @@ from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from scipy.sparse import issparse
 
 from .._base.sums import Array, exact_mean
+from .._base.types import AnyArray
 
 SIGNS = "+", "-", "*"
 ROWS_AT_ONCE = 1024
@@ -57,6 +58,43 @@ def with_crosses(X: Any, crosses: Sequence[Cross]) -> Any:
         wide[rows, : X.shape[1]] = X[rows]
         plan.fill(wide[rows, : X.shape[1]], wide[rows, X.shape[1] :])
     return wide
+
+
+class CrossedTable:
+    """A table followed by its crosses, which are computed whenever rows are read.
+
+    As in NumPy, a slice of rows takes no memory, and chosen rows are a copy.
+    """
+
+    def __init__(self, X: AnyArray, crosses: Sequence[Cross]) -> None:
+        self._X = X
+        self._crosses = tuple(crosses)
+        self.dtype = np.dtype(np.float64)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of rows and of features."""
+        return len(self._X), self._X.shape[1] + len(self._crosses)
+
+    def __len__(self) -> int:
+        return len(self._X)
+
+    def __getitem__(self, key: Any) -> Any:
+        """Some rows, or (rows, columns): one column of the table, or several features."""
+        if not isinstance(key, tuple):
+            rows = self._X[key]
+            return CrossedTable(rows, self._crosses) if isinstance(key, slice) else with_crosses(rows, self._crosses)
+        rows, columns = key
+        if isinstance(columns, int) and columns < self._X.shape[1]:
+            return self._X[rows, columns]
+        return with_crosses(self._X[rows], self._crosses)[:, columns]
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> AnyArray:
+        return np.asarray(with_crosses(self._X, self._crosses), dtype=dtype)
+
+    def followed_by(self, X: Any) -> CrossedTable:
+        """These rows followed by others, which have their crosses."""
+        return CrossedTable(np.concatenate([self._X, X[:, : self._X.shape[1]]]), self._crosses)
 
 
 class _Plan(NamedTuple):

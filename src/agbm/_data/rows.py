@@ -17,6 +17,7 @@ from .._base.sums import Array
 from .._base.types import AnyArray, Matrix, Values
 from .._base.weights import Weights, refuse_dates, refuse_text
 from .._core.ring import Ring, RingPart
+from .crosses import CrossedTable
 
 # How many labels an error message shows: if numbers are passed by mistake, there may be one per row.
 MOST_SHOWN = 10
@@ -186,7 +187,7 @@ def _stacked(X: Matrix, following: Matrix) -> Any:
     if issparse(X) or issparse(following):
         parts = [part if issparse(part) else np.asarray(part) for part in (X, following)]
         return vstack(parts, format="csr")
-    if isinstance(X, RemoteMatrix):
+    if isinstance(X, (RemoteMatrix, CrossedTable)):
         return X.followed_by(following)
     return np.concatenate([X, np.asarray(following)])
 

@@ -14,7 +14,7 @@ from .._base.sums import Array
 from .._base.types import AnyArray
 from .._base.weights import check_sample_weight
 from .._data.blocks import dense, naming
-from .._data.crosses import with_crosses
+from .._data.crosses import CrossedTable
 from .._data.derivation import Derivation, has_more_than_numbers, look
 from .._data.digest import digest_of_table
 from .._data.offsets import added, check_both
@@ -70,7 +70,8 @@ def _with_views(request: Request, reader: TableReader, labels: Labels, rows: Row
     crosses = given_crosses(request.settings, reader, labels, rows.X)
     if needs_audition(request, reader, labels, rows.X, rows.n):
         crosses = found_crosses(request, reader, labels, audition_rows(labels, rows, rows.n))
-    return reader.with_crosses(crosses), replace(rows, X=with_crosses(rows.X, crosses))
+    X = CrossedTable(rows.X, crosses) if crosses else rows.X
+    return reader.with_crosses(crosses), replace(rows, X=X)
 
 
 def check_table(request: Request, given: Given) -> tuple[TableReader, Any, AnyArray, Any]:

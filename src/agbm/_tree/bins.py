@@ -23,6 +23,9 @@ MAX_SAMPLE = 200_000
 # The mean residual of a category is computed as if it had this many more rows with residual zero, as in the kernels.
 CATEGORY_SMOOTHING = 10.0
 
+# How many rows of a table that is not in memory as a whole are binned at a time.
+ROWS_AT_ONCE = 1 << 14
+
 # How many columns are copied at a time if there are weights.
 COLUMNS_AT_ONCE = 16
 
@@ -102,12 +105,14 @@ class Bins:
         n_threads: int,
     ) -> Bins:
         """Compute thresholds from the given rows of X (None for all) and their weights; categories are `grouped`."""
+        if rows is not None and not (isinstance(X, np.ndarray) or issparse(X)):
+            X, weights, rows = X[rows], None if weights is None else weights[rows], None
         if issparse(X):
             values, counts = _sparse_thresholds(X, rows, max_bins, weights, n_threads)
         elif weights is not None:
             values, counts = _weighted_thresholds(X, rows, max_bins, weights)
         else:
-            values, counts = _native.thresholds(X, rows, max_bins, n_threads)
+            values, counts = _native.thresholds(np.asarray(X), rows, max_bins, n_threads)
         return cls(values, counts, {}).with_categories(grouped)
 
     def with_categories(self, grouped: dict[int, GroupedCategories]) -> Bins:
@@ -153,7 +158,13 @@ class Bins:
                 *(() if leaf is None else leaf),
             )
         matrix = self.matrix(X.shape[0], without=without)
-        self.fill(matrix, X, places, n_threads, without)
+        if isinstance(X, np.ndarray):
+            self.fill(matrix, X, places, n_threads, without)
+        else:
+            for first in range(0, X.shape[0], ROWS_AT_ONCE):
+                part = np.asarray(X[first : first + ROWS_AT_ONCE])
+                rows = np.arange(first, first + len(part), dtype=np.uint32)
+                self.fill(matrix, part, rows if places is None else places[rows], n_threads, without)
         if leaf is not None:
             matrix.leave_out(n_threads, *leaf)
         return matrix

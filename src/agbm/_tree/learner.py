@@ -401,12 +401,15 @@ class TableFitter(TreeFitter):
 
     def leaves(self, forest: Forest) -> NDArray[np.int32]:
         """The index of the leaf of every row in each tree: (tree, row)."""
-        found = forest.leaves(self._X, self._learner.n_threads).T
+        found = forest.leaves(self._features(), self._learner.n_threads).T
         return np.ascontiguousarray(self._in_order(found))
 
     def values(self, model: Model) -> Sequence[Array]:
         """The values of each function; trees of an earlier run may have been grown with other bins."""
-        return list(self._in_order(model.predict(self._X, self._learner.n_threads)))
+        return list(self._in_order(model.predict(self._features(), self._learner.n_threads)))
+
+    def _features(self) -> Any:
+        return self._X if issparse(self._X) else np.asarray(self._X)
 
 
 def as_forest(model: Model) -> Forest:
