@@ -20,7 +20,7 @@ from sklearn.utils.validation import _num_samples
 from .._base.sums import Array
 from .._base.types import AnyArray, Table
 from .dates import DATES, DURATIONS, PARTS, Range, days, duration_in_days, from_objects, likely_form, parse
-from .tables import Columns, as_frame, column_names, is_of_pandas, missing
+from .tables import NOTHING_DERIVED, Columns, Derived, as_frame, is_of_pandas, missing
 from .text_columns import NUMBER, TextLook, as_text, is_missing, joined, look_at_texts, numbers_in
 
 # The form of columns whose type is one of dates.
@@ -153,46 +153,49 @@ class Derivation:
         """Names of all features, from those of the columns."""
         return [*map(str, names), *(f"{names[f]}: {part}" for f, part in self.parts)]
 
-    def apply(self, X: Table) -> Any:
-        """The table with numbers in place of all columns that are derived from, and the parts of dates at the end."""
+    def apply(self, X: Table) -> Derived:
+        """Numbers in place of all columns that are derived from, and the parts of dates at the end."""
         if not self:
-            return X
-        names = column_names(X)
-        new: dict[int, Array] = {f: self._positions(X, f, names[f]) for f in self.ordered}
-        new |= {f: self._numbers(X, f, names[f]) for f in self.numbers}
+            return NOTHING_DERIVED
+        columns = Columns(X)
+        names = columns.names
+        new: dict[int, Array] = {f: self._positions(columns, f) for f in self.ordered}
+        new |= {f: self._numbers(columns, f) for f in self.numbers}
         after: list[Array] = []
         for f, column in self.dates.items():
-            dates = self._dates(X, f, names[f])
+            dates = self._dates(X, columns, f)
             new[f] = duration_in_days(dates) if dates.dtype.kind == "m" else days(dates)
             after += [PARTS[part].of(dates) for part in column.parts]
-        after_names = self.feature_names(names)[len(names) :]
-        twice = sorted(set(after_names) & set(names))
+        twice = sorted(set(self.feature_names(names)[len(names) :]) & set(names))
         if twice:
             raise ValueError(f"X has columns named {twice}, which are the names of parts of its dates; rename them.")
-        return _with_columns(X, names, new, after, after_names)
+        return Derived(new, after)
 
-    def _dates(self, X: Table, f: int, name: object) -> AnyArray:
+    def _dates(self, X: Table, columns: Columns, f: int) -> AnyArray:
+        typed = columns.dates(f)
+        if typed is not None:
+            return typed
         form = self.dates[f].form
         if not isinstance(_first_value(X, f), str):  # dates may be text in fit only
             form = TYPED
         elif form == TYPED:  # or text at prediction only
-            form = likely_form([text for text in Columns(X).factors(f).distinct if isinstance(text, str)])
-        dates = _date_values(X, f, form)
-        _check_read(X, f, np.isnat(dates), self.dates[f].unread, name, "dates", form)
+            form = likely_form([text for text in columns.factors(f).distinct if isinstance(text, str)])
+        dates = _date_values(columns, f, form)
+        _check_read(columns, f, np.isnat(dates), self.dates[f].unread, "dates", form)
         return dates
 
-    def _numbers(self, X: Table, f: int, name: object) -> Array:
-        values, absent = Columns(X).values(f)
+    def _numbers(self, columns: Columns, f: int) -> Array:
+        values, absent = columns.values(f)
         if values.dtype.kind in "biuf":  # it may be text in fit only
             return np.where(absent, np.nan, values.astype(np.float64))
-        column = Columns(X).factors(f)
+        column = columns.factors(f)
         numbers = np.append(numbers_in(column.distinct), np.nan)[column.places]
-        _check_read(X, f, np.isnan(numbers), self.numbers[f], name, "numbers")
+        _check_read(columns, f, np.isnan(numbers), self.numbers[f], "numbers")
         return numbers
 
-    def _positions(self, X: Table, f: int, name: object) -> Array:
-        place = {value: float(i) for i, value in enumerate(self.ordered[f])}
-        column = Columns(X).factors(f)
+    def _positions(self, columns: Columns, f: int) -> Array:
+        place, name = {value: float(i) for i, value in enumerate(self.ordered[f])}, columns.names[f]
+        column = columns.factors(f)
         unknown = [value for value in column.distinct if value not in place]
         if unknown and np.isin(column.places, [column.distinct.index(value) for value in unknown]).any():
             warnings.warn(f"X: column {name!r} has ordered categories that were not there in fit, such as "
@@ -215,13 +218,15 @@ def _text_in(looks: Sequence[Look], f: int) -> TextLook | None:
 
 
 def _check_read(
-    X: Table, f: int, unread: NDArray[np.bool_], known: Sequence[str], name: object, what: str, form: str = ""
+    columns: Columns, f: int, unread: NDArray[np.bool_], known: Sequence[str], what: str, form: str = ""
 ) -> None:
     """Warn about values of a column that cannot be read, and raise ValueError if there are no others.
 
     Missing values and `known` text cause neither.
     """
-    column, expected_texts = Columns(X).factors(f), {*known}
+    if not unread.any():
+        return
+    name, column, expected_texts = columns.names[f], columns.factors(f), {*known}
     expected = [i for i, value in enumerate(column.distinct) if is_missing(value) or value in expected_texts]
     rows = np.flatnonzero(unread & (column.places >= 0) & ~np.isin(column.places, expected))
     if len(rows) == len(unread) > 0:
@@ -307,7 +312,7 @@ def _ordered_categories(X: Any) -> dict[int, list[Any]]:
 
 def _range(X: Table, f: int) -> Range:
     """The range of the dates of a column whose type is one of dates."""
-    dates = _date_values(X, f, TYPED)
+    dates = _date_values(Columns(X), f, TYPED)
     dates = dates if dates.dtype.kind == "M" else dates[:0].astype("datetime64[us]")  # durations have no parts
     return Range.of(dates[~np.isnat(dates)])
 
@@ -326,18 +331,16 @@ def _all_dates(X: Table, f: int) -> bool:
     return all(isinstance(value, (*DATES, *DURATIONS)) for value in values[~absent].tolist())
 
 
-def _date_values(X: Table, f: int, form: str) -> AnyArray:
+def _date_values(columns: Columns, f: int, form: str) -> AnyArray:
     """The dates or durations of a column."""
     if form != TYPED:
-        column = Columns(X).factors(f)
+        column = columns.factors(f)
         dates = parse([text if isinstance(text, str) else "" for text in column.distinct], form)
         return np.append(dates, np.datetime64("NaT", "us"))[column.places]
-    frame = as_frame(X)
-    if frame is not None and getattr(frame.schema[frame.columns[f]], "time_zone", None) is not None:
-        return np.asarray(frame[:, f].dt.replace_time_zone(None).to_numpy())
-    values, absent = Columns(X).values(f)
-    if values.dtype.kind in "Mm":
-        return values
+    typed = columns.dates(f)
+    if typed is not None:
+        return typed
+    values, absent = columns.values(f)
     present = values[~absent].tolist()
     if present and isinstance(present[0], DURATIONS):
         dates = np.full(len(values), np.timedelta64("NaT", "us"), dtype="timedelta64[us]")
@@ -349,21 +352,3 @@ def _date_values(X: Table, f: int, form: str) -> AnyArray:
         [v for v, good in zip(present, readable, strict=True) if good]
     )
     return dates
-
-
-def _with_columns(
-    X: Any, names: Sequence[Any], new: Mapping[int, Array], after: Sequence[Array], after_names: Sequence[str]
-) -> Any:
-    """X with some columns replaced and others at the end."""
-    frame = as_frame(X)
-    if frame is not None:
-        import narwhals as nw
-
-        columns = [(names[f], values) for f, values in new.items()] + list(zip(after_names, after, strict=True))
-        made = [nw.new_series(name, values, nw.Float64, backend=frame.implementation) for name, values in columns]
-        return frame.with_columns(made).to_native()
-    wide = np.empty((len(X), X.shape[1] + len(after)), dtype=object)
-    wide[:, : X.shape[1]] = X
-    for f, values in [*new.items(), *enumerate(after, X.shape[1])]:
-        wide[:, f] = values
-    return wide.astype(np.float64) if len(new) == X.shape[1] else wide

@@ -226,7 +226,7 @@ def _checked(X: Table, y: Values, reader: TableReader, numeric_y: bool) -> Any:
         usual = reader.names is not None and has_columns(table, reader.names)
         if not usual:
             validate_data(columns, X, reset=False, skip_check_array=True)  # names and number of features
-        encoded = categories.encode(derivation.apply(table))
+        encoded = categories.encode(table, derivation.apply(table))
         if has_y:
             return check_X_y(encoded, y, estimator=columns, **_OPTIONS, **labels)
         return encoded if usual else check_array(encoded, estimator=columns, input_name="X", **_OPTIONS)

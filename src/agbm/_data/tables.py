@@ -29,6 +29,18 @@ UNKNOWN_TO_LOOK_AT = 1_000
 FEW_TEXTS = 500
 
 
+class Derived(NamedTuple):
+    """Numbers that are derived from the columns of a table."""
+
+    instead: Mapping[int, Array]
+    """Those that take the place of columns."""
+    after: Sequence[Array] = ()
+    """Those that follow all columns."""
+
+
+NOTHING_DERIVED = Derived({})
+
+
 @dataclass(frozen=True, eq=False)
 class Categories:
     """The categories of the categorical features, as seen in fit."""
@@ -51,24 +63,26 @@ class Categories:
         counts[list(self.of)] = [max(1, len(known)) for known in self.of.values()]
         return counts
 
-    def encode(self, X: Table) -> Any:
+    def encode(self, X: Table, derived: Derived = NOTHING_DERIVED) -> Any:
         """X as a matrix of numbers. Missing categories are NaN; unknown ones get the code after the last."""
         if issparse(X):
             raise ValueError(
                 f"X is sparse, but the model has categorical features ({sorted(self.of)}); pass a dense table."
             )
-        n_features = _n_columns(X)
         columns = Columns(X)
         encoded: list[AnyArray] = []
-        for f in range(n_features):
-            if f in self.of:
+        for f in range(_n_columns(X)):
+            if f in derived.instead:
+                encoded.append(derived.instead[f])
+            elif f in self.of:
                 found = columns.factors(f)
                 encoded.append(self._codes(f, found))
                 self._warn_of_other_forms(f, columns.names[f], found, encoded[-1])
             else:
                 encoded.append(_numbers(*columns.values(f), columns.names[f]))
+        encoded += derived.after
         dtype = np.float32 if all(c.dtype == np.float32 or f in self.of for f, c in enumerate(encoded)) else np.float64
-        matrix = np.empty((len(encoded[0]), n_features), dtype=dtype, order="F")
+        matrix = np.empty((len(encoded[0]), len(encoded)), dtype=dtype, order="F")
         for f, codes in enumerate(encoded):
             matrix[:, f] = codes
         return matrix
@@ -365,6 +379,16 @@ class Columns:
         series = self._frame[:, f]
         values = np.asarray(series.to_numpy())
         return values, np.asarray(series.is_null().to_numpy()) | missing(values)
+
+    def dates(self, f: int) -> AnyArray | None:
+        """The dates or durations of a column whose type is one of these, in its own time zone; None for others."""
+        if self._is_pandas and isinstance(self._X.dtypes.iloc[f], np.dtype):
+            return self.values(f)[0] if self._X.dtypes.iloc[f].kind in "Mm" else None
+        frame = self._frame
+        if frame is not None and getattr(frame.schema[frame.columns[f]], "time_zone", None) is not None:
+            return np.asarray(frame[:, f].dt.replace_time_zone(None).to_numpy())
+        values = self.values(f)[0]
+        return values if values.dtype.kind in "Mm" else None
 
     def factors(self, f: int) -> Factors:
         """A column as Factors; raises ValueError for values that cannot be categories."""

@@ -99,13 +99,12 @@ def matrices(tables: Sequence[Any], categorical_features: CategoricalFeatures) -
     tables = [as_table(table) for table in tables]
     derivation = Derivation.of([look(tables[0])], named_mask(tables[0], categorical_features))
     mask = derivation.others(categorical_mask(tables[0], categorical_features))
-    mask = np.append(mask, np.zeros(len(derivation.parts), dtype=bool))
-    tables = [derivation.apply(table) for table in tables]
-    if not mask.any() and not any(map(needs_reading, tables)):
+    if not mask.any() and not derivation and not any(map(needs_reading, tables)):
         return [_checked(table) for table in tables], mask
     categories = Categories.learn(tables[0], mask, None)
+    mask = np.append(mask, np.zeros(len(derivation.parts), dtype=bool))
     unknown = np.where(mask, categories.counts(len(mask)), np.inf)
-    encoded = [np.ascontiguousarray(categories.encode(table)) for table in tables]
+    encoded = [np.ascontiguousarray(categories.encode(table, derivation.apply(table))) for table in tables]
     return [np.where(matrix == unknown, np.nan, matrix) for matrix in encoded], mask
 
 

@@ -250,16 +250,16 @@ def look(
     categorical = derivation.others((named_mask if exactly else categorical_mask)(table, categorical_features))
     sums = category_sums(table, categorical, weights) if categorical.any() else {}
     if len(sample) > 0:
-        taken = _numbers(derivation.apply(_safe_indexing(table, sample)), Categories({f: [] for f in sums}))
+        taken = _numbers(_safe_indexing(table, sample), derivation, Categories({f: [] for f in sums}))
     return Look(n_rows, categorical, sums, taken, of_sample)
 
 
-def _numbers(table: Any, categories: Categories) -> AnyArray:
+def _numbers(table: Any, derivation: Derivation, categories: Categories) -> AnyArray:
     if issparse(table):
         return np.asarray(table.toarray())
-    if not categories.of and not needs_reading(table):
+    if not categories.of and not derivation and not needs_reading(table):
         return np.asarray(check_array(table, **NUMBERS))
-    return np.asarray(categories.encode(table))
+    return np.asarray(categories.encode(table, derivation.apply(table)))
 
 
 def look_at_columns(block: Block, weights: AnyArray | None) -> columns.Look:
