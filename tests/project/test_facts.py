@@ -18,6 +18,7 @@ from agbm._apps.report import what_if
 from agbm._base.weights import MOST_REPEATS_IN_ALL
 from agbm._core.schedules import SMALLEST_MOMENTUM
 from agbm._data import dates, digest, text_columns
+from agbm._engines.device import FEWEST_NUMBERS
 from agbm._engines.distributed import dask_shards, shard
 from agbm._fit import auto, temperature, views
 from agbm._labels.lifetimes import MOST_TIMES
@@ -354,7 +355,7 @@ STATED = {
         f"The default therefore trains {N_MEMBERS} members",
         f"From {RULES.trial:,} to {RULES.rows_of_one:,} rows",
     ],
-    "docs/guides/gpu.md": [f"from at most {MAX_SAMPLE:,} rows"],
+    "docs/guides/gpu.md": [f"from at most {MAX_SAMPLE:,} rows", f"at least {FEWEST_NUMBERS:,} numbers"],
     "docs/guides/larger-data.md": [f"for a sample of {MAX_SAMPLE:,} rows"],
     "docs/guides/probabilities.md": [
         f"between 1/{1 / temperature.SMALLEST_FACTOR:.0f} and {temperature.LARGEST_FACTOR:.0f}"

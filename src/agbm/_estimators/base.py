@@ -23,7 +23,7 @@ from .._base.types import AnyArray, Table, Values
 from .._core.methods import METHODS, Method, RemembersNames, method_of, owners_of
 from .._core.training import Watcher
 from .._data.rows import Given
-from .._engines.device import predictions_on_device, rows_of_device
+from .._engines.device import chosen_device, predictions_on_device, rows_of_device
 from .._fit.checks import check_combinations, watched_rows
 from .._fit.planning import Request, checkpoints_of
 from .._fit.prepare import prepare
@@ -202,10 +202,9 @@ class BaseAGBM(KnowsNames, ABC):
         earlier = self.model_ if self.warm_start and self.__sklearn_is_fitted__() else None
         if earlier is not None:
             check_continues(settings, earlier)
-        if self.device != "cpu":
-            if source is not None:
-                raise ValueError(f"device={self.device!r}: workers of a cluster grow trees on their CPUs; use 'cpu'.")
-            source = rows_of_device(self.device)
+        settings = replace(settings, device=_device_of_fit(settings, given.X, source))
+        if settings.device != "cpu":
+            source = rows_of_device(settings.device)
         replay = self._replay
 
         def prepared(settings: Settings, seed: int | None) -> Run:
@@ -223,7 +222,8 @@ class BaseAGBM(KnowsNames, ABC):
 
     def _received(self, given: Given) -> Given:
         """The rows, of which only X may be on a GPU."""
-        return given if self.device == "cpu" else rows_of_device(self.device).received(given)
+        device = chosen_device(self.device, given.X)
+        return given if device == "cpu" else rows_of_device(device).received(given)
 
     def _with_labels(self, given: Given, name: str = "y") -> Given:
         """The rows with labels in the form that the estimator's kind of labels reads; `name` is that of y in errors."""
@@ -304,17 +304,19 @@ class BaseAGBM(KnowsNames, ABC):
         """Scores (output, row)."""
         if not self.__sklearn_is_fitted__():  # tested first: check_is_fitted is slow compared with one row
             check_is_fitted(self)
-        if self.device == "cpu":
-            return self.model_.raw_predict(X, threads.resolve(self.n_jobs), offset)
-        return predictions_on_device(self.device).raw_predict(self.model_, X, threads.resolve(self.n_jobs), offset)
+        device, n_threads = chosen_device(self.device, X), threads.resolve(self.n_jobs)
+        if device == "cpu":
+            return self.model_.raw_predict(X, n_threads, offset)
+        return predictions_on_device(device).raw_predict(self.model_, X, n_threads, offset)
 
     def _results(self, X: Table, offset: Values | None, kind: Result) -> Any:
         """The results of a kind for the rows of X; on the GPU if X is there."""
-        if self.device == "cpu" or not self.__sklearn_is_fitted__():
+        device = chosen_device(self.device, X)
+        if device == "cpu" or not self.__sklearn_is_fitted__():
             raw = self._raw_predict(X, offset)
             return self.model_.labels.results(kind, self.model_.loss, raw)
         n_threads = threads.resolve(self.n_jobs)
-        return predictions_on_device(self.device).results(self.model_, X, n_threads, offset, kind)
+        return predictions_on_device(device).results(self.model_, X, n_threads, offset, kind)
 
     def _staged(
         self, X: Table, offset: Values | None, finish: Callable[[Loss, Array], NDArray[Any]]
@@ -441,6 +443,15 @@ class BaseAGBM(KnowsNames, ABC):
         tags.input_tags.allow_nan = isinstance(self.method, str) or self.method.learner is None
         tags.input_tags.sparse = True
         return tags
+
+
+def _device_of_fit(settings: Settings, X: Any, source: RowSource | None) -> DeviceName:
+    """Where trees are grown; "auto" leaves clusters and custom learners to the CPU."""
+    if settings.device == "auto" and (source is not None or settings.method.learner is not None):
+        return "cpu"
+    if settings.device != "cpu" and source is not None:
+        raise ValueError(f"device={settings.device!r}: workers of a cluster grow trees on their CPUs; use 'cpu'.")
+    return chosen_device(settings.device, X)
 
 
 def loaded(path: str | os.PathLike[str]) -> storage.Saved:

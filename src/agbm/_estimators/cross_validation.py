@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeAlias, cast
 
 import numpy as np
@@ -133,7 +133,7 @@ def cv(
     >>> model = agbm.AGBMRegressor(**result.best_params).fit(X, y)
     """
     template = _template(estimator, scoring)
-    settings = Settings.of(template)
+    settings = replace(Settings.of(template), device="cpu")
     _check_table(X, y, sample_weight)
 
     def split(labels: NDArray[Any], strata: NDArray[np.intp] | None) -> Iterable[tuple[Any, Any]]:

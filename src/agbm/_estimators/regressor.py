@@ -161,9 +161,10 @@ class AGBMRegressor(RegressorMixin, CalibratedAGBM):  # type: ignore[misc]
     n_jobs : int, default=None
         The number of threads. None: all cores available to the process. At most 64 threads are started, or two per core
         if that is more. The model is the same, bit for bit, for every value.
-    device : {"cpu", "cuda"}, default="cpu"
-        Where trees are grown: "cuda" is an NVIDIA GPU (extra: cuda). The model, its file and its predictions are the
-        same, bit for bit, so a run may begin on one and be resumed on the other. See docs/guides/gpu.md.
+    device : {"cpu", "cuda", "auto"}, default="cpu"
+        Where trees are grown: "cuda" is an NVIDIA GPU (extra: cuda); "auto" is a GPU if there is one and X is large,
+        and the CPU otherwise. The model, its file and its predictions are the same, bit for bit, so a run may begin on
+        one and be resumed on the other. See docs/guides/gpu.md.
 
     Attributes
     ----------
@@ -171,8 +172,8 @@ class AGBMRegressor(RegressorMixin, CalibratedAGBM):  # type: ignore[misc]
         The fitted state; its attributes may change between versions.
     resolved_params_ : dict
         The values used for parameters that may be "auto": method, loss, second_order, max_iter, learning_rate,
-        early_stopping, n_members, and for trees max_depth, max_leaf_nodes, min_samples_leaf, l2_regularization,
-        colsample_bynode and multi_strategy.
+        early_stopping, n_members, device (not in model files), and for trees max_depth, max_leaf_nodes,
+        min_samples_leaf, l2_regularization, colsample_bynode and multi_strategy.
     n_iter_ : int
         The number of iterations that were run.
     best_iteration_ : int

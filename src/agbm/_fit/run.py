@@ -94,6 +94,7 @@ class Run(NamedTuple):
             "learning_rate": settings.learning_rate,
             "early_stopping": plan.stops_early,
             "n_members": plan.n_members,
+            "device": settings.device,
         }
         learner = self.members[0].learner
         if isinstance(learner, TreeLearner):

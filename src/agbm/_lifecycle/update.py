@@ -109,7 +109,7 @@ def updated(
     model: FittedModel = replace(estimator.model_, calibration=None, baseline=None, origin=None)
     wanted.check(model, validation, source is None or source.in_this_process)
     rows = NewRows(kind, given, None if validation.X is None else validation, source, wanted.uses_old_rows)
-    settings = Settings.of(as_fitted(estimator, model, wanted.max_iter))
+    settings = replace(Settings.of(as_fitted(estimator, model, wanted.max_iter)), device="cpu")
     check_combinations(settings, validation, checkpoints_of(settings))
     if wanted.mode == "all":
 

@@ -20,7 +20,7 @@ from .._losses import Loss
 Auto = Literal["auto"]
 MethodName = Literal["fading", "gbm", "vagbm", "agbm", "agbmr"]
 MultiStrategy = Literal["auto", "one_output_per_tree", "multi_output_tree"]
-DeviceName = Literal["cpu", "cuda"]
+DeviceName = Literal["cpu", "cuda", "auto"]
 # Lists rather than sequences: a text is a sequence of texts.
 CategoricalFeatures: TypeAlias = "Literal['from_dtype'] | list[int] | list[str] | list[bool] | AnyArray | None"
 Interactions: TypeAlias = "Literal['no_interactions', 'pairwise'] | list[list[int]] | list[list[str]] | None"

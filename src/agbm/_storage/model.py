@@ -158,7 +158,7 @@ def description_of(saved: Saved) -> dict[str, Any]:
         "estimator": type(saved.estimator).__name__,
         "parameters": _encode_all(_parameters(saved.estimator)),
         "fitted_parameters": _encode_all(model.parameters),
-        "resolved": _encode_all(model.resolved),
+        "resolved": _encode_all(_without_device(model.resolved)),
         "seed": model.seed,
         "n_members": len(model.ensembles),
         "held_out": model.held_out,
@@ -191,13 +191,17 @@ def _checked_notes(notes: object) -> dict[str, str]:
 
 def _parameters(estimator: Any) -> dict[str, Any]:
     """The current parameters, without callbacks, scorers, the state of a random number generator and the device."""
-    parameters = estimator.get_params(deep=False) | {"callbacks": None}
-    del parameters["device"]  # the file is the same for all devices
+    parameters = _without_device(estimator.get_params(deep=False)) | {"callbacks": None}
     if not isinstance(parameters["scoring"], str):
         parameters["scoring"] = None
     if not isinstance(parameters["random_state"], (int, np.integer)):
         parameters["random_state"] = None
-    return cast(dict[str, Any], parameters)
+    return parameters
+
+
+def _without_device(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Values of parameters without that of the device, since the file is the same for all devices."""
+    return {name: value for name, value in values.items() if name != "device"}
 
 
 def arrays_of(model: FittedModel) -> dict[str, AnyArray]:

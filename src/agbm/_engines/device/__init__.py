@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from scipy.sparse import issparse
+
+from ..._data.rows import RemoteMatrix
+from ..._data.tables import is_on_gpu
+from ..._model.settings import DeviceName
 
 if TYPE_CHECKING:
     from .prediction import DevicePredictions
@@ -10,8 +16,38 @@ if TYPE_CHECKING:
 
 # Imports are in functions: most users have no GPU.
 
+FEWEST_NUMBERS = 3_000_000
+"""Rows times columns of the smallest table for which device="auto" uses a GPU. With one output, iterations on about
+100,000 rows of 28 columns take as long on a GPU, which then mostly waits for launches, as on the cores next to it. With
+several classes, this number is larger, but how many there are is only known once y is read."""
 
-def rows_of_device(name: str) -> DeviceSource:
+
+def chosen_device(name: DeviceName, X: object) -> DeviceName:
+    """The device for a table: for "auto", the GPU if X is there, or if X is dense and large and a GPU can be used."""
+    if name != "auto":
+        return name
+    if is_on_gpu(X) or isinstance(X, RemoteMatrix):
+        return "cuda"
+    return "cuda" if not issparse(X) and _is_large(X) and _has_gpu() else "cpu"
+
+
+def _is_large(X: object) -> bool:
+    """Whether X is a table of FEWEST_NUMBERS or more; the size of batches is not known."""
+    shape: Any = getattr(X, "shape", ())
+    return len(shape) == 2 and bool(shape[0] * shape[1] >= FEWEST_NUMBERS)
+
+
+def _has_gpu() -> bool:
+    from .cuda import cuda_device
+
+    try:
+        cuda_device()
+    except (ImportError, RuntimeError):
+        return False
+    return True
+
+
+def rows_of_device(name: DeviceName) -> DeviceSource:
     """The source of rows for a device; raises ImportError or RuntimeError that names what is missing."""
     from .cuda import cuda_device
     from .source import DeviceSource
@@ -19,7 +55,7 @@ def rows_of_device(name: str) -> DeviceSource:
     return DeviceSource(cuda_device())
 
 
-def predictions_on_device(name: str) -> DevicePredictions:
+def predictions_on_device(name: DeviceName) -> DevicePredictions:
     """Predictions on a device; raises ImportError or RuntimeError that names what is missing."""
     from .cuda import cuda_device
     from .prediction import DevicePredictions
