@@ -23,7 +23,7 @@ from .._base.types import AnyArray, Table, Values
 from .._core.methods import METHODS, Method, RemembersNames, method_of, owners_of
 from .._core.training import Watcher
 from .._data.rows import Given
-from .._engines.device import chosen_device, predictions_on_device, rows_of_device
+from .._engines.device import chosen_device, model_on_device, rows_of_device
 from .._fit.checks import check_combinations, watched_rows
 from .._fit.planning import Request, checkpoints_of
 from .._fit.prepare import prepare
@@ -53,6 +53,9 @@ from .._model.settings import (
 )
 from .._storage import model as storage
 from .parameters import FitTable, Targets
+
+if TYPE_CHECKING:
+    from .._engines.device.prediction import ModelOnDevice
 
 ESTIMATORS: dict[str, type[BaseAGBM]] = {}
 """The estimators that model files can contain, by name."""
@@ -300,23 +303,20 @@ class BaseAGBM(KnowsNames, ABC):
     n_features_in_ = of_model("n_columns")
     feature_names_in_ = of_model("feature_names")
 
-    def _raw_predict(self, X: Table, offset: Values | None) -> Array:
-        """Scores (output, row)."""
+    def _model_for(self, X: Table) -> FittedModel | ModelOnDevice:
+        """The model, which predicts on the device that is chosen for X."""
         if not self.__sklearn_is_fitted__():  # tested first: check_is_fitted is slow compared with one row
             check_is_fitted(self)
-        device, n_threads = chosen_device(self.device, X), threads.resolve(self.n_jobs)
-        if device == "cpu":
-            return self.model_.raw_predict(X, n_threads, offset)
-        return predictions_on_device(device).raw_predict(self.model_, X, n_threads, offset)
+        device = chosen_device(self.device, X)
+        return self.model_ if device == "cpu" else model_on_device(device, self.model_)
+
+    def _raw_predict(self, X: Table, offset: Values | None) -> Array:
+        """Scores (output, row)."""
+        return self._model_for(X).raw_predict(X, threads.resolve(self.n_jobs), offset)
 
     def _results(self, X: Table, offset: Values | None, kind: Result) -> Any:
         """The results of a kind for the rows of X; on the GPU if X is there."""
-        device = chosen_device(self.device, X)
-        if device == "cpu" or not self.__sklearn_is_fitted__():
-            raw = self._raw_predict(X, offset)
-            return self.model_.labels.results(kind, self.model_.loss, raw)
-        n_threads = threads.resolve(self.n_jobs)
-        return predictions_on_device(device).results(self.model_, X, n_threads, offset, kind)
+        return self._model_for(X).results(X, threads.resolve(self.n_jobs), offset, kind)
 
     def _staged(
         self, X: Table, offset: Values | None, finish: Callable[[Loss, Array], NDArray[Any]]
@@ -344,8 +344,7 @@ class BaseAGBM(KnowsNames, ABC):
         follow each other in the order of training. An iteration has one tree per output, or one for all outputs if
         multi_strategy="multi_output_tree"; methods with a second tree for the momentum have this one after it.
         """
-        check_is_fitted(self)
-        return self.model_.leaves(X, threads.resolve(self.n_jobs))
+        return cast(NDArray[np.int32], self._model_for(X).leaves(X, threads.resolve(self.n_jobs)))
 
     @abstractmethod
     def _one_column(self) -> bool:

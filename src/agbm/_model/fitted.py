@@ -18,7 +18,7 @@ from .._core.methods import Method
 from .._core.spread_level import SPREAD_LEVEL, spread_of, with_level
 from .._data.digest import RowDigest
 from .._data.reader import TableReader
-from .._labels.base import Labels
+from .._labels.base import Labels, Result
 from .._losses import Loss
 from .._tree import Forest
 from .._tree.forest import fold as fold_forests
@@ -37,6 +37,10 @@ class Origin(NamedTuple):
 
 Predict = Callable[[Model, Any, int], Array]
 """Predicts the values (function, output, row) of a model for the rows of a table of numbers."""
+
+
+FindLeaves = Callable[[Forest, Any, int], NDArray[np.int32]]
+"""Finds the leaves (row, tree) of a forest that the rows of a table of numbers reach."""
 
 
 def on_threads(model: Model, X: Any, n_threads: int) -> Array:
@@ -144,6 +148,10 @@ class FittedModel:
         scores = np.asarray(self.start_scores(X) + predict(self.folded, numbers, n_threads)[0])
         return self._plus(scores, offset, numbers.shape[0])
 
+    def results(self, X: Table, n_threads: int, offset: Values | None, kind: Result) -> AnyArray:
+        """The results of a kind for the rows of a table."""
+        return self.labels.results(kind, self.loss, self.raw_predict(X, n_threads, offset))
+
     def staged_raw_predict(self, X: Table, n_threads: int, offset: Values | None = None) -> Iterator[Array]:
         """Scores after each iteration, up to the best one, plus offsets if there are any."""
         numbers = self.reader.numbers(X)
@@ -214,13 +222,13 @@ class FittedModel:
             return total
         return np.append(self.reader.by_column(total[..., :-1]), total[..., -1:], axis=-1)
 
-    def leaves(self, X: Table, n_threads: int) -> NDArray[np.int32]:
+    def leaves(self, X: Table, n_threads: int, find: FindLeaves = Forest.leaves) -> NDArray[np.int32]:
         """The index of the leaf that each row reaches in each tree of the best iteration: (row, tree)."""
         self.check_has_trees("apply")
         numbers = self.reader.numbers(X)
         if not isinstance(self.folded, Forest):  # the model has no trees
             return np.zeros((numbers.shape[0], 0), dtype=np.int32)
-        return self.folded.leaves(numbers, n_threads)
+        return find(self.folded, numbers, n_threads)
 
     def partial_dependence(self, features: Sequence[int], grid: Array) -> Array:
         """Mean scores (output, point) over the training rows if some features have the values of a grid.

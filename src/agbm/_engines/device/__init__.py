@@ -11,7 +11,8 @@ from ..._data.tables import is_on_gpu
 from ..._model.settings import DeviceName
 
 if TYPE_CHECKING:
-    from .prediction import DevicePredictions
+    from ..._model.fitted import FittedModel
+    from .prediction import ModelOnDevice
     from .source import DeviceSource
 
 # Imports are in functions: most users have no GPU.
@@ -55,9 +56,9 @@ def rows_of_device(name: DeviceName) -> DeviceSource:
     return DeviceSource(cuda_device())
 
 
-def predictions_on_device(name: DeviceName) -> DevicePredictions:
-    """Predictions on a device; raises ImportError or RuntimeError that names what is missing."""
+def model_on_device(name: DeviceName, model: FittedModel) -> ModelOnDevice:
+    """A model that predicts on a device; raises ImportError or RuntimeError that names what is missing."""
     from .cuda import cuda_device
-    from .prediction import DevicePredictions
+    from .prediction import ModelOnDevice
 
-    return DevicePredictions(cuda_device())
+    return ModelOnDevice(cuda_device(), model)

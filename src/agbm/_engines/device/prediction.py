@@ -7,17 +7,18 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from ..._base.sums import Array
-from ..._base.types import Table, Values
+from ..._base.types import AnyArray, Table, Values
 from ..._core.learners import Model
 from ..._data.rows import Given
 from ..._data.tables import is_on_gpu
 from ..._labels.base import Result
 from ..._model.fitted import FittedModel
 from ..._tree import Forest
-from .device import Device
+from .device import Device, DeviceArray
 from .finish import finish_of, finished
 from .forest import DeviceForest
 from .matrix import DeviceMatrix, Matrix, blocks_on, matrix_of, received
@@ -26,27 +27,51 @@ _ON_DEVICE: WeakKeyDictionary[Forest, DeviceForest] = WeakKeyDictionary()
 """Forests that were copied to the device, as long as they are in memory."""
 
 
-class DevicePredictions:
-    """Predicts on a device, for tables on the host or on the device."""
+class ModelOnDevice:
+    """A fitted model that predicts on a device, for tables on the host or on the device.
 
-    def __init__(self, device: Device) -> None:
-        self._device = device
+    Results are on the device if X is there and they are numbers.
+    """
 
-    def raw_predict(self, model: FittedModel, X: Table, n_threads: int, offset: Values | None) -> Array:
+    def __init__(self, device: Device, model: FittedModel) -> None:
+        self._device, self._model = device, model
+
+    def raw_predict(self, X: Table, n_threads: int, offset: Values | None) -> Array:
         """Scores (output, row) in host memory."""
         given = received(self._device, Given(X, None, None, offset))
-        return model.raw_predict(given.X, n_threads, given.offset, partial(predict, self._device))
+        return self._model.raw_predict(given.X, n_threads, given.offset, partial(predict, self._device))
 
-    def results(self, model: FittedModel, X: Table, n_threads: int, offset: Values | None, kind: Result) -> Any:
-        """The results of a kind for the rows; on the device if X is there and the results are numbers."""
+    def results(self, X: Table, n_threads: int, offset: Values | None, kind: Result) -> Any:
+        """The results of a kind for the rows."""
+        model = self._model
         finish = finish_of(model.labels, model.loss, kind)
-        if is_on_gpu(X) and offset is None and finish is not None and isinstance(model.start, np.ndarray):
-            numbers = model.reader.numbers(matrix_of(self._device, X))
-            if isinstance(numbers, DeviceMatrix) and isinstance(model.folded, Forest):
-                (table,) = numbers.blocks()
-                sums = _on_device(self._device, model.folded).predict(table)[0]
-                return self._device.returned(finished(self._device, finish, model.start, sums), X)
-        found = model.labels.results(kind, model.loss, self.raw_predict(model, X, n_threads, offset))
+        if offset is None and finish is not None and isinstance(model.start, np.ndarray):
+            here = self._here(X)
+            if here is not None:
+                forest, table = here
+                return self._device.returned(finished(self._device, finish, model.start, forest.predict(table)[0]), X)
+        return self._returned(model.labels.results(kind, model.loss, self.raw_predict(X, n_threads, offset)), X)
+
+    def leaves(self, X: Table, n_threads: int) -> Any:
+        """See FittedModel.leaves."""
+        here = self._here(X)
+        if here is not None:
+            forest, table = here
+            return self._device.returned(forest.leaves(table), X)
+        X_received = received(self._device, Given(X, None)).X
+        return self._returned(self._model.leaves(X_received, n_threads, partial(leaves, self._device)), X)
+
+    def _here(self, X: Table) -> tuple[DeviceForest, DeviceArray] | None:
+        """The forest, and X as a table of its numbers, if both are on the device."""
+        if not is_on_gpu(X) or not isinstance(self._model.folded, Forest):
+            return None
+        numbers = self._model.reader.numbers(matrix_of(self._device, X))
+        if not isinstance(numbers, DeviceMatrix):
+            return None
+        (table,) = numbers.blocks()
+        return _on_device(self._device, self._model.folded), table
+
+    def _returned(self, found: AnyArray, X: Table) -> Any:
         if not is_on_gpu(X) or found.dtype.kind not in "fiub":
             return found
         return self._device.returned(self._device.to_device(found), X)
@@ -61,6 +86,14 @@ def predict(device: Device, model: Model, X: Matrix, n_threads: int) -> Array:
         return model.predict(np.asarray(X) if not issparse(X) else X, n_threads)
     parts = [device.to_host(_on_device(device, model).predict(block)) for block in blocks_on(device, X)]
     return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-1)
+
+
+def leaves(device: Device, forest: Forest, X: Matrix, n_threads: int) -> NDArray[np.int32]:
+    """The leaves (row, tree) that rows reach, as Forest.leaves; sparse matrices are left to the CPU."""
+    if issparse(X):
+        return forest.leaves(X, n_threads)
+    on_device = _on_device(device, forest)
+    return np.concatenate([device.to_host(on_device.leaves(block)) for block in blocks_on(device, X)])
 
 
 def _on_device(device: Device, forest: Forest) -> DeviceForest:

@@ -1,0 +1,80 @@
+"""Methods of models besides predictions run on the device, with the bits of the CPU."""
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_matrix
+from sklearn.linear_model import Ridge
+
+from agbm import AGBMClassifier, AGBMRegressor
+from agbm.methods import Fading
+from devices import is_on_device
+
+SMALL = {"max_iter": 4, "max_leaf_nodes": 4, "early_stopping": False, "max_bins": 20}
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(150, 5)).round(1)
+    X[::9, 1] = np.nan
+    X[:, 4] = np.arange(150) % 7
+    return X, (X[:, 0] > 0).astype(int) + (X[:, 2] > 1)
+
+
+MODELS = {
+    "members": AGBMRegressor(**SMALL | {"early_stopping": True}, n_members=2),
+    "classes": AGBMClassifier(**SMALL, n_members=1),
+    "two trees": AGBMRegressor(**SMALL, method="agbm"),
+    "dropout": AGBMRegressor(**SMALL, method=Fading(dropout=0.5)),
+    "crosses": AGBMRegressor(**SMALL, views=[(0, "*", 2)]),
+    "categories": AGBMRegressor(**SMALL, categorical_features=[4]),
+}
+
+
+@pytest.fixture(params=MODELS)
+def fitted(request, data, device):
+    """A model, fitted on the CPU, that predicts on the device."""
+    model = MODELS[request.param].set_params(device="cpu").fit(*data)
+    return model.set_params(device="cuda")
+
+
+def on_cpu(model, method, *args, **options):
+    try:
+        return getattr(model.set_params(device="cpu"), method)(*args, **options)
+    finally:
+        model.set_params(device="cuda")
+
+
+def assert_same(device, found, expected):
+    """The same bits; on the device if `found` is there."""
+    found = device.to_host(found) if is_on_device(found) else found
+    assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
+    assert found.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_leaves(data, device, fitted, dtype, order, monkeypatch):
+    X = np.asarray(data[0], dtype=dtype, order=order)
+    monkeypatch.setattr("agbm._engines.device.matrix.BYTES_AT_ONCE", 50 * X[0].nbytes)
+    expected = on_cpu(fitted, "apply", X)
+    assert not device.launched
+    assert_same(device, fitted.apply(X), expected)
+    found = fitted.apply(device.to_device(X))
+    assert is_on_device(found)
+    assert_same(device, found, expected)
+    assert all(kernel.startswith("agbm_leaves") for kernel in device.launched)
+    assert device.launched
+
+
+def test_what_the_cpu_does(data, device):
+    X, y = np.nan_to_num(data[0]), data[1]
+    model = AGBMRegressor(**SMALL).fit(X, y).set_params(device="cuda")
+    sparse = csr_matrix(X)
+    assert_same(device, model.apply(sparse), on_cpu(model, "apply", X))
+    assert not device.launched
+    constant = AGBMRegressor(**SMALL | {"max_iter": 1}).fit(X, np.zeros(len(y))).set_params(device="cuda")
+    assert_same(device, constant.apply(device.to_device(X)), on_cpu(constant, "apply", X))
+    other = AGBMRegressor(**SMALL, method=Fading(learner=Ridge())).fit(X, y).set_params(device="cuda")
+    with pytest.raises(ValueError, match=r"apply\(\) works with trees only"):
+        other.apply(X)
