@@ -17,7 +17,7 @@ import numpy as np
 from .._base.sums import Array
 from .._base.types import Matrix
 from .boosting import Step
-from .learners import Fit, Model, V, WeightedSum
+from .learners import Fit, Model, Predict, V, WeightedSum, on_threads
 
 Combine = Callable[[Sequence[Model], Sequence[Array]], Model]
 """Makes one model of the sum of all functions of models, each times its weight."""
@@ -155,7 +155,7 @@ class Ensemble:
         """For each model, the weights of its functions in the last f, in the order of the steps."""
         return self._by_model(self.coefficients()[0])
 
-    def staged(self, X: Matrix, start: Array, n_threads: int) -> Iterator[Array]:
+    def staged(self, X: Matrix, start: Array, n_threads: int, predict: Predict = on_threads) -> Iterator[Array]:
         """f^1, f^2, ... (output, row) on the rows of X, from f^0 = start; each model is evaluated once.
 
         After dropout, each model is evaluated again whenever it was dropped.
@@ -166,7 +166,7 @@ class Ensemble:
             nonlocal evaluated, functions
             model, number = self.functions[function]
             if model != evaluated:
-                evaluated, functions = model, self.models[model].predict(X, n_threads)
+                evaluated, functions = model, predict(self.models[model], X, n_threads)
             return np.asarray(functions[number])
 
         return (f for f, _ in self.replay(values, start))

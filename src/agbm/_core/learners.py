@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
 
@@ -45,6 +45,15 @@ class Model(Protocol):
 
     def predict(self, X: Matrix, n_threads: int) -> Array:
         """Values (function, output, row)."""
+
+
+Predict = Callable[[Model, Any, int], Array]
+"""Predicts the values (function, output, row) of a model for the rows of a table of numbers."""
+
+
+def on_threads(model: Model, X: Any, n_threads: int) -> Array:
+    """Predict on threads of this process."""
+    return model.predict(X, n_threads)
 
 
 class Newton(NamedTuple, Generic[V]):

@@ -322,9 +322,7 @@ class BaseAGBM(KnowsNames, ABC):
         self, X: Table, offset: Values | None, finish: Callable[[Loss, Array], NDArray[Any]]
     ) -> Iterator[NDArray[Any]]:
         """The results of `finish` after each iteration."""
-        check_is_fitted(self)
-        loss, n_threads = self.model_.loss, threads.resolve(self.n_jobs)
-        yield from (finish(loss, raw) for raw in self.model_.staged_raw_predict(X, n_threads, offset))
+        yield from self._model_for(X).staged(X, threads.resolve(self.n_jobs), offset, finish)
 
     def predict_contributions(self, X: Table) -> Array:
         """SHAP values of the raw scores, of shape (rows, features + 1) or (rows, outputs, features + 1).

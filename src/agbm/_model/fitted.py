@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from .._base.sums import Array
 from .._base.types import AnyArray, Table, Values
 from .._core.ensemble import Ensemble, fold
-from .._core.learners import Model, WeightedSum
+from .._core.learners import Model, Predict, WeightedSum, on_threads
 from .._core.methods import Method
 from .._core.spread_level import SPREAD_LEVEL, spread_of, with_level
 from .._data.digest import RowDigest
@@ -35,17 +35,8 @@ class Origin(NamedTuple):
     data: RowDigest
 
 
-Predict = Callable[[Model, Any, int], Array]
-"""Predicts the values (function, output, row) of a model for the rows of a table of numbers."""
-
-
 FindLeaves = Callable[[Forest, Any, int], NDArray[np.int32]]
 """Finds the leaves (row, tree) of a forest that the rows of a table of numbers reach."""
-
-
-def on_threads(model: Model, X: Any, n_threads: int) -> Array:
-    """Predict on threads of this process."""
-    return model.predict(X, n_threads)
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,12 +143,20 @@ class FittedModel:
         """The results of a kind for the rows of a table."""
         return self.labels.results(kind, self.loss, self.raw_predict(X, n_threads, offset))
 
-    def staged_raw_predict(self, X: Table, n_threads: int, offset: Values | None = None) -> Iterator[Array]:
+    def staged(
+        self, X: Table, n_threads: int, offset: Values | None, finish: Callable[[Loss, Array], AnyArray]
+    ) -> Iterator[AnyArray]:
+        """The results of `finish` after each iteration."""
+        return (finish(self.loss, raw) for raw in self.staged_raw_predict(X, n_threads, offset))
+
+    def staged_raw_predict(
+        self, X: Table, n_threads: int, offset: Values | None = None, predict: Predict = on_threads
+    ) -> Iterator[Array]:
         """Scores after each iteration, up to the best one, plus offsets if there are any."""
         numbers = self.reader.numbers(X)
         start = self._plus(self.start_scores(X), offset, numbers.shape[0])
         start = np.broadcast_to(start, (len(start), numbers.shape[0]))
-        stages = [ensemble.staged(numbers, start, n_threads) for ensemble in self.ensembles]
+        stages = [ensemble.staged(numbers, start, n_threads, predict) for ensemble in self.ensembles]
         whole = stages[0] if len(stages) == 1 else (np.mean(scores, axis=0) for scores in zip(*stages, strict=True))
         if self.spread_level is None:
             return whole

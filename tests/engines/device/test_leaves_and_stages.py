@@ -40,7 +40,8 @@ def fitted(request, data, device):
 
 def on_cpu(model, method, *args, **options):
     try:
-        return getattr(model.set_params(device="cpu"), method)(*args, **options)
+        found = getattr(model.set_params(device="cpu"), method)(*args, **options)
+        return [*found] if method.startswith("staged") else found
     finally:
         model.set_params(device="cuda")
 
@@ -67,14 +68,46 @@ def test_leaves(data, device, fitted, dtype, order, monkeypatch):
     assert device.launched
 
 
+def test_stages(data, device, fitted, monkeypatch):
+    X = data[0]
+    monkeypatch.setattr("agbm._engines.device.matrix.BYTES_AT_ONCE", 50 * X[0].nbytes)
+    classes = isinstance(fitted, AGBMClassifier)
+    offset = None if classes else np.arange(len(X)) / 7.0
+    on_device = device.to_device(X)
+    for method in ["staged_predict", *["staged_predict_proba", "staged_decision_function"] * classes]:
+        device.launched.clear()
+        expected = on_cpu(fitted, method, X, offset)
+        assert not device.launched
+        for table in (X, on_device):
+            found = [*getattr(fitted, method)(table, offset)]
+            assert len(found) == len(expected) == fitted.best_iteration_
+            for of_device, of_cpu in zip(found, expected, strict=True):
+                assert is_on_device(of_device) == (table is on_device)
+                assert_same(device, of_device, of_cpu)
+        assert any(kernel.startswith("agbm_predict") for kernel in device.launched)
+
+
+def test_tables_are_copied_once_for_all_stages(data, device, monkeypatch):
+    X, y = data
+    model = AGBMRegressor(**SMALL, n_members=2).fit(X, y).set_params(device="cuda")
+    copied, copy = [], device.to_device
+    monkeypatch.setattr(device, "to_device", lambda array: copied.append(array.shape) or copy(array))
+    assert len([*model.staged_predict(X)]) == 4
+    assert copied.count(X.shape) == 1
+
+
 def test_what_the_cpu_does(data, device):
     X, y = np.nan_to_num(data[0]), data[1]
     model = AGBMRegressor(**SMALL).fit(X, y).set_params(device="cuda")
     sparse = csr_matrix(X)
     assert_same(device, model.apply(sparse), on_cpu(model, "apply", X))
+    for found, expected in zip(model.staged_predict(sparse), on_cpu(model, "staged_predict", X), strict=True):
+        assert_same(device, found, expected)
     assert not device.launched
     constant = AGBMRegressor(**SMALL | {"max_iter": 1}).fit(X, np.zeros(len(y))).set_params(device="cuda")
     assert_same(device, constant.apply(device.to_device(X)), on_cpu(constant, "apply", X))
     other = AGBMRegressor(**SMALL, method=Fading(learner=Ridge())).fit(X, y).set_params(device="cuda")
     with pytest.raises(ValueError, match=r"apply\(\) works with trees only"):
         other.apply(X)
+    for found, expected in zip(other.staged_predict(X), on_cpu(other, "staged_predict", X), strict=True):
+        assert_same(device, found, expected)

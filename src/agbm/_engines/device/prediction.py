@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -16,6 +17,7 @@ from ..._core.learners import Model
 from ..._data.rows import Given
 from ..._data.tables import is_on_gpu
 from ..._labels.base import Result
+from ..._losses import Loss
 from ..._model.fitted import FittedModel
 from ..._tree import Forest
 from .device import Device, DeviceArray
@@ -51,6 +53,21 @@ class ModelOnDevice:
                 forest, table = here
                 return self._device.returned(finished(self._device, finish, model.start, forest.predict(table)[0]), X)
         return self._returned(model.labels.results(kind, model.loss, self.raw_predict(X, n_threads, offset)), X)
+
+    def staged(
+        self, X: Table, n_threads: int, offset: Values | None, finish: Callable[[Loss, Array], AnyArray]
+    ) -> Iterator[Any]:
+        """See FittedModel.staged. Trees are evaluated on the device, to which X is copied once."""
+        given = received(self._device, Given(X, None, None, offset))
+        copies: list[Matrix] = []
+
+        def predict_copied(model: Model, numbers: Matrix, n_threads: int) -> Array:
+            if not copies:
+                copies.append(_copied(self._device, numbers) if isinstance(model, Forest) else numbers)
+            return predict(self._device, model, copies[0], n_threads)
+
+        stages = self._model.staged_raw_predict(given.X, n_threads, given.offset, predict_copied)
+        return (self._returned(finish(self._model.loss, raw), X) for raw in stages)
 
     def leaves(self, X: Table, n_threads: int) -> Any:
         """See FittedModel.leaves."""
@@ -94,6 +111,11 @@ def leaves(device: Device, forest: Forest, X: Matrix, n_threads: int) -> NDArray
         return forest.leaves(X, n_threads)
     on_device = _on_device(device, forest)
     return np.concatenate([device.to_host(on_device.leaves(block)) for block in blocks_on(device, X)])
+
+
+def _copied(device: Device, X: Matrix) -> Matrix:
+    """A matrix on the device; sparse matrices stay on the host."""
+    return X if issparse(X) else DeviceMatrix(device, list(blocks_on(device, X)))
 
 
 def _on_device(device: Device, forest: Forest) -> DeviceForest:
