@@ -23,7 +23,7 @@ from .._base.types import AnyArray, Table, Values
 from .._core.methods import METHODS, Method, RemembersNames, method_of, owners_of
 from .._core.training import Watcher
 from .._data.rows import Given
-from .._engines.device import chosen_device, model_on_device, rows_of_device
+from .._engines.device import chosen_device, model_on_device, predict_elsewhere, rows_of_device
 from .._fit.checks import check_combinations, watched_rows
 from .._fit.planning import Request, checkpoints_of
 from .._fit.prepare import prepare
@@ -364,7 +364,8 @@ class BaseAGBM(KnowsNames, ABC):
         start, n_threads = model.start[:, np.newaxis].copy(), threads.resolve(self.n_jobs)
         result = partial(model.labels.results, kind, model.loss)
         kernel = finish_of(model.labels, model.loss, kind)
-        return Predictor(model.reader, model.folded, start, result, kernel, n_threads)
+        elsewhere = partial(predict_elsewhere, self.device)
+        return Predictor(model.reader, model.folded, start, result, kernel, n_threads, elsewhere)
 
     @property
     def feature_importances_(self) -> Array:

@@ -18,7 +18,7 @@ from .._base.sums import Array
 from .._base.types import AnyArray, Table, Values
 from .._core.objective import LocalObjective
 from .._core.training import mean_of
-from .._labels.base import Labels
+from .._labels.base import Labels, Result
 from .._labels.relevances import ranks
 from .._losses import Loss
 from .._losses.metrics import RankingMetric
@@ -115,6 +115,10 @@ class _KnownScores(NamedTuple):
     def raw_predict(self, X: Table, n_threads: int, offset: Values | None = None, predict: object = None) -> Array:
         """The scores (output, row) of the rows, which include their offsets."""
         return self.raw
+
+    def results(self, X: Table, n_threads: int, offset: Values | None, kind: Result) -> AnyArray:
+        """The results of a kind for the rows."""
+        return self.labels.results(kind, self.loss, self.raw)
 
 
 class _Part(NamedTuple):

@@ -11,7 +11,7 @@ import numpy as np
 
 from .._base.sums import Array
 from .._base.types import AnyArray
-from .._core.learners import Model
+from .._core.learners import Model, Predict, on_threads
 from .._data.crosses import with_crosses
 from .._data.reader import TableReader
 from .._data.rows import plain
@@ -66,6 +66,8 @@ class Predictor:
     _kernel: Finish | None
     """What does the same as `_finish`, or its first part."""
     _n_threads: int
+    _elsewhere: Callable[[AnyArray], Predict | None]
+    """What predicts for several rows, such as a GPU; None for threads of this process."""
 
     def __call__(self, X: AnyArray | Mapping[Any, Any] | Sequence[Mapping[Any, Any]]) -> Any:
         """The results for the rows of X, or the result for one row."""
@@ -75,7 +77,11 @@ class Predictor:
             is_row = isinstance(X, Mapping)
             numbers = self._reader.of_records(cast(Any, [X] if is_row else X))
         rows = plain(with_crosses(numbers, self._reader.crosses))
-        result = self._slow(rows) if self._fill is None else self._fast(rows, self._fill)
+        predict = self._elsewhere(rows) if len(rows) > 1 else None
+        if predict is not None or self._fill is None:
+            result = self._slow(rows, predict or on_threads)
+        else:
+            result = self._fast(rows, self._fill)
         return result[0] if is_row else result
 
     def _checked(self, X: AnyArray) -> AnyArray:
@@ -93,8 +99,8 @@ class Predictor:
         X = X if X.ndim == 2 else X[np.newaxis]
         return categories.encode(X) if categories.of else X
 
-    def _slow(self, rows: AnyArray) -> AnyArray:
-        return self._finish(self._start + self._model.predict(rows, self._n_threads)[0])
+    def _slow(self, rows: AnyArray, predict: Predict) -> AnyArray:
+        return self._finish(self._start + predict(self._model, rows, self._n_threads)[0])
 
     def _fast(self, rows: AnyArray, fill: Callable[[AnyArray, Array], None]) -> AnyArray:
         _, n_columns, only_scores = cast(Finish, self._kernel)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from scipy.sparse import issparse
@@ -11,6 +12,8 @@ from ..._data.tables import is_on_gpu
 from ..._model.settings import DeviceName
 
 if TYPE_CHECKING:
+    from ..._base.types import AnyArray
+    from ..._core.learners import Predict
     from ..._model.fitted import FittedModel
     from .prediction import ModelOnDevice
     from .source import DeviceSource
@@ -62,3 +65,13 @@ def model_on_device(name: DeviceName, model: FittedModel) -> ModelOnDevice:
     from .prediction import ModelOnDevice
 
     return ModelOnDevice(cuda_device(), model)
+
+
+def predict_elsewhere(name: DeviceName, X: AnyArray) -> Predict | None:
+    """What predicts for a checked table on the device that is chosen for it; None for threads of this process."""
+    if chosen_device(name, X) == "cpu":
+        return None
+    from .cuda import cuda_device
+    from .prediction import predict
+
+    return partial(predict, cuda_device())

@@ -46,12 +46,11 @@ class ModelOnDevice:
     def results(self, X: Table, n_threads: int, offset: Values | None, kind: Result) -> Any:
         """The results of a kind for the rows."""
         model = self._model
+        here = self._here(X) if offset is None else None
         finish = finish_of(model.labels, model.loss, kind)
-        if offset is None and finish is not None and isinstance(model.start, np.ndarray):
-            here = self._here(X)
-            if here is not None:
-                forest, table = here
-                return self._device.returned(finished(self._device, finish, model.start, forest.predict(table)[0]), X)
+        if here is not None and finish is not None and isinstance(model.start, np.ndarray):
+            forest, table = here
+            return self._device.returned(finished(self._device, finish, model.start, forest.predict(table)[0]), X)
         return self._returned(model.labels.results(kind, model.loss, self.raw_predict(X, n_threads, offset)), X)
 
     def staged(

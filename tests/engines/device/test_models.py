@@ -1,5 +1,7 @@
 """Methods of models besides predictions run on the device, with the bits of the CPU."""
 
+import pickle
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
@@ -94,6 +96,36 @@ def test_tables_are_copied_once_for_all_stages(data, device, monkeypatch):
     monkeypatch.setattr(device, "to_device", lambda array: copied.append(array.shape) or copy(array))
     assert len([*model.staged_predict(X)]) == 4
     assert copied.count(X.shape) == 1
+
+
+def test_predictors(data, device, fitted, monkeypatch):
+    X = data[0]
+    monkeypatch.setattr("agbm._engines.device.matrix.BYTES_AT_ONCE", 50 * X[0].nbytes)
+    methods = ["predict", "predict_proba", "decision_function"] if isinstance(fitted, AGBMClassifier) else ["predict"]
+    for method in methods:
+        arguments = [method] if isinstance(fitted, AGBMClassifier) else []
+        expected = on_cpu(fitted, method, X)
+        predictor = pickle.loads(pickle.dumps(fitted.predictor(*arguments)))
+        device.launched.clear()
+        assert_same(device, predictor(X[:1]), expected[:1])
+        assert np.asarray(predictor(X[0])).tobytes() == expected[0].tobytes()
+        assert not device.launched, "one row is faster on the CPU"
+        assert_same(device, predictor(X), expected)
+        assert any(kernel.startswith("agbm_predict") for kernel in device.launched)
+        device.launched.clear()
+        assert_same(device, on_cpu(fitted, "predictor", *arguments)(X), expected)
+        assert not device.launched
+
+
+def test_predictors_choose_by_the_size_of_the_table(data, device, monkeypatch):
+    X, y = data
+    monkeypatch.setattr("agbm._engines.device.FEWEST_NUMBERS", X.size)
+    model = AGBMRegressor(**SMALL).fit(X, y).set_params(device="auto")
+    predictor = model.predictor()
+    assert_same(device, predictor(X[1:]), on_cpu(model, "predict", X[1:]))
+    assert not device.launched
+    assert_same(device, predictor(X), on_cpu(model, "predict", X))
+    assert device.launched
 
 
 def test_what_the_cpu_does(data, device):
