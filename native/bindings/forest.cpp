@@ -126,6 +126,22 @@ nb::ndarray<nb::numpy, double> contributions(const Contributions& of, const Matr
   return to_numpy(std::move(out), x.shape(0), of.n_columns(), n_places);
 }
 
+// The records as bytes (record, byte).
+template <class T>
+nb::ndarray<nb::numpy, std::uint8_t> as_bytes(const std::vector<T>& records) {
+  std::vector<std::uint8_t> bytes(records.size() * sizeof(T));
+  if (!records.empty()) std::memcpy(bytes.data(), records.data(), bytes.size());
+  return to_numpy(std::move(bytes), records.size(), sizeof(T));
+}
+
+nb::tuple passes_of(const Contributions& of) {
+  const Contributions::Arrays found = of.arrays();
+  std::vector<double> expected = of.expected();
+  const std::size_t n_columns = expected.size();
+  return nb::make_tuple(as_bytes(found.edges), as_bytes(found.weights), as_bytes(found.passes), found.n_levels,
+                        to_numpy(std::move(expected), n_columns));
+}
+
 // The table of a model file: its checksum, and (name, type, checksum, offset, count) of every section.
 nb::tuple model_file_table(const Vector<std::uint8_t>& file) {
   const ModelFileTable table = read_model_file({file.data(), file.size()});
@@ -167,7 +183,10 @@ void bind_forest(nb::module_& m) {
           "forest"_a, nb::keep_alive<1, 2>())
       .def("predict", &contributions<double>, "X"_a.noconvert(), "n_threads"_a)
       .def("predict", &contributions<float>, "X"_a.noconvert(), "n_threads"_a,
-           "Shapley values, followed by the expected prediction, (row, output, feature + 1).");
+           "Shapley values, followed by the expected prediction, (row, output, feature + 1).")
+      .def("passes", &passes_of,
+           "For kernels of devices: the records of formulas/shapley.hpp, the number of levels, and expected "
+           "predictions.");
   m.def("model_file_table", &model_file_table, "file"_a.noconvert(),
         "The checksum of a model file's table, and (name, type, checksum, offset, count) of every section.");
   m.attr("MAX_FEATURES") = kMaxFeatures;

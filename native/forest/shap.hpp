@@ -22,7 +22,6 @@
 // vectors.
 #pragma once
 
-#include <bit>
 #include <cmath>
 #include <map>
 #include <memory>
@@ -32,6 +31,7 @@
 
 #include "forest/arrays.hpp"
 #include "forest/predict.hpp"
+#include "formulas/shapley.hpp"
 
 namespace agbm {
 
@@ -94,7 +94,7 @@ class Contributions {
     for_each_batch([&](std::vector<Pass>&& passes) {
       for (const Pass& pass : passes) {
         if (!pass.is_first) continue;
-        for (const Edge& edge : pass.walk->edges) {
+        for (const ShapleyEdge& edge : pass.walk->edges) {
           if (edge.leaf >= 0) add_values(edge.leaf, edge.leaf_share, pass.walk->first_column);
         }
       }
@@ -105,6 +105,16 @@ class Contributions {
 
   int n_features() const { return a_.n_features; }
   int n_columns() const { return a_.n_columns; }
+
+  // The passes of all trees, one after the other, as kernels of devices take them.
+  struct Arrays {
+    std::vector<ShapleyEdge> edges;
+    std::vector<ShapleyWeights> weights;
+    std::vector<ShapleyPass> passes;
+    int n_levels = 1;
+  };
+  Arrays arrays() const;
+  const std::vector<double>& expected() const { return expected_; }
 
   // Adds to out (row, column, feature + 1) the contributions of each feature, followed by the expected prediction of a
   // row of which nothing is known. Rows are laid out as in Forest::add_predictions.
@@ -124,46 +134,23 @@ class Contributions {
 
  private:
   static constexpr std::size_t kGroup = 32;            // rows that take a walk together; compilers unroll shorter loops
-  static constexpr int kMaxPoints = 4;                 // per pass: their products stay in the L1 cache
   static constexpr std::size_t kMaxWeights = 1 << 19;  // per batch (16 MB); a larger pass is a batch by itself
   static constexpr std::size_t kMaxBlockBytes = 256 << 10;  // per block of rows, to stay in the L2 cache
   static constexpr std::size_t kMaxGroups = 8;              // per block
   static constexpr std::size_t kManyLevels = 1000;          // need megabytes per task
 
-  // The edge from a node to one of its children.
-  struct Edge {
-    double threshold;
-    double share;       // of the node's training rows
-    double path_share;  // product of the shares of all edges on this feature, from the root down to this one
-    double leaf_share;  // of all training rows; 0 if the child is not a leaf
-    std::int32_t feature;
-    std::int32_t level;  // of the child; that of the root is 0
-    std::int32_t above;  // level of the previous edge on the same feature; 0: none
-    std::int32_t node;
-    std::int32_t leaf;  // the child if it is a leaf, else -1
-    bool left, missing_left, has_categories;
-  };
-
   // The edges of a tree in depth-first order: the left edge of a node, everything below it, then the right edge.
   struct Walk {
-    std::vector<Edge> edges;
+    std::vector<ShapleyEdge> edges;
     int first_column;
     int depth = 0;
     int n_points = 0;  // quadrature points that are exact for the longest path
   };
 
-  // Factors of an edge at one point, for rows that are still on the path after this edge (they meet all conditions on
-  // the feature so far) and for rows that leave it here (this is the first condition on the feature that they do not
-  // meet).
-  struct Weights {
-    double factor_on, factor_off;
-    double gain_on, gain_off;
-  };
-
   // A walk for some of its points.
   struct Pass {
     std::shared_ptr<const Walk> walk;
-    std::vector<Weights> weights;  // (edge, point)
+    std::vector<ShapleyWeights> weights;  // (edge, point)
     int n_points;
     bool is_first;  // whether it is the first pass of its walk
   };
@@ -189,7 +176,6 @@ class Contributions {
     std::vector<Group<double>> products;                  // (level, point)
     std::vector<Group<double>> sums;                      // (level, value, point)
     std::vector<Group<std::int64_t>> goes_left, on_path;  // (level), all bits set or none
-    std::vector<std::int32_t> path;                       // the edge at each level
   };
 
   const double* values_of(std::int32_t leaf) const { return &a_.values[static_cast<std::size_t>(leaf) * a_.n_values]; }
@@ -201,7 +187,8 @@ class Contributions {
   template <class Use>
   void for_each_batch(const Use& use) const;
   Walk walk_of(std::size_t tree) const;
-  std::pair<Edge, Edge> edges_of(std::int32_t node, const Walk& walk, const std::vector<std::size_t>& path) const;
+  std::pair<ShapleyEdge, ShapleyEdge> edges_of(std::int32_t node, const Walk& walk,
+                                               const std::vector<std::size_t>& path) const;
   static Pass pass_of(const std::shared_ptr<const Walk>& walk, const Quadrature& quadrature, int first_point);
 
   template <class T>
@@ -213,14 +200,15 @@ class Contributions {
 
   template <int n_points>
   AGBM_INLINE void take(const Pass& pass, const Group<double>* x, Group<double>* out, Scratch& scratch) const;
-  AGBM_INLINE void decide(const Edge& edge, const Group<double>& x, Group<std::int64_t>& goes_left) const;
+  AGBM_INLINE void decide(const ShapleyEdge& edge, const Group<double>& x, Group<std::int64_t>& goes_left) const;
   template <int n_points>
-  AGBM_INLINE void go_down(const Edge& edge, const Weights* weights, Scratch& scratch) const;
+  AGBM_INLINE void go_down(const ShapleyEdge& edge, const ShapleyWeights* weights, Scratch& scratch) const;
   template <int n_points>
-  AGBM_INLINE void go_up(const Edge& edge, const Weights* weights, Group<double>* out, Scratch& scratch) const;
+  AGBM_INLINE void go_up(const ShapleyEdge& edge, const ShapleyWeights* weights, Group<double>* out,
+                         Scratch& scratch) const;
   template <int n_points, bool left, bool first_on_feature>
-  AGBM_INLINE void add_sums(const Edge& edge, const Weights* weights, const Group<double>* below, double times,
-                            Group<double>* above, Group<double>& out, const Scratch& scratch) const;
+  AGBM_INLINE void add_sums(const ShapleyEdge& edge, const ShapleyWeights* weights, const Group<double>* below,
+                            double times, Group<double>* above, Group<double>& out, const Scratch& scratch) const;
 
   const Forest& forest_;
   const ForestArrays& a_;
@@ -228,6 +216,22 @@ class Contributions {
   std::vector<Pass> kept_;        // all passes, if they fit one batch
   int n_batches_ = 0;
 };
+
+inline Contributions::Arrays Contributions::arrays() const {
+  Arrays found;
+  for_each_batch([&](const std::vector<Pass>& passes) {
+    for (const Pass& pass : passes) {
+      const std::vector<ShapleyEdge>& edges = pass.walk->edges;
+      if (pass.is_first) found.edges.insert(found.edges.end(), edges.begin(), edges.end());
+      found.passes.push_back({static_cast<std::int64_t>(found.edges.size() - edges.size()),
+                              static_cast<std::int64_t>(edges.size()), static_cast<std::int64_t>(found.weights.size()),
+                              pass.n_points, pass.walk->first_column});
+      found.weights.insert(found.weights.end(), pass.weights.begin(), pass.weights.end());
+      found.n_levels = std::max(found.n_levels, pass.walk->depth + 1);
+    }
+  });
+  return found;
+}
 
 template <class Use>
 void Contributions::for_each_batch(const Use& use) const {
@@ -255,7 +259,7 @@ inline Contributions::Walk Contributions::walk_of(std::size_t tree) const {
   if (forest_.is_leaf(root)) return walk;
   std::vector<std::size_t> path{0};  // the edge at each level; the entry for the root is not used
   struct Open {
-    Edge edge;
+    ShapleyEdge edge;
     int n_features;  // on the path
     double share;    // of the tree's training rows
   };
@@ -263,7 +267,7 @@ inline Contributions::Walk Contributions::walk_of(std::size_t tree) const {
   int most_features = 0;
   const auto open_children = [&](std::int32_t node, int n_features, double share) {
     const auto [left, right] = edges_of(node, walk, path);
-    for (const Edge& edge : {right, left}) {
+    for (const ShapleyEdge& edge : {right, left}) {
       open.push_back({edge, n_features + (edge.above == 0 ? 1 : 0), share * edge.share});
     }
   };
@@ -286,8 +290,8 @@ inline Contributions::Walk Contributions::walk_of(std::size_t tree) const {
 }
 
 // The two edges below the node at the end of the path. If the node has no training rows, each has a share of 1/2.
-inline std::pair<Contributions::Edge, Contributions::Edge> Contributions::edges_of(
-    std::int32_t i, const Walk& walk, const std::vector<std::size_t>& path) const {
+inline std::pair<ShapleyEdge, ShapleyEdge> Contributions::edges_of(std::int32_t i, const Walk& walk,
+                                                                   const std::vector<std::size_t>& path) const {
   const ForestNode& node = a_.nodes[i];
   const double n_left = a_.counts[node.left], n_right = a_.counts[node.left + 1], n = n_left + n_right;
   const auto edge = [&](double count, bool left) {
@@ -296,18 +300,19 @@ inline std::pair<Contributions::Edge, Contributions::Edge> Contributions::edges_
     std::int32_t above = level - 1;
     while (above > 0 && walk.edges[path[above]].feature != node.feature) --above;
     const double share_above = above > 0 ? walk.edges[path[above]].path_share : 1.0;
-    return Edge{node.threshold,
-                share,
-                share_above * share,
-                0.0,
-                node.feature,
-                level,
-                above,
-                i,
-                -1,
-                left,
-                node.missing_left,
-                node.categories >= 0};
+    return ShapleyEdge{node.threshold,
+                       share,
+                       share_above * share,
+                       0.0,
+                       node.feature,
+                       level,
+                       above,
+                       static_cast<std::int32_t>(path.back()),
+                       i,
+                       -1,
+                       node.categories,
+                       left,
+                       node.missing_left};
   };
   return {edge(n_left, true), edge(n_right, false)};
 }
@@ -317,7 +322,7 @@ inline Contributions::Pass Contributions::pass_of(const std::shared_ptr<const Wa
   Pass pass{walk, {}, std::min(kMaxPoints, walk->n_points - first_point), first_point == 0};
   pass.weights.reserve(walk->edges.size() * pass.n_points);
   std::vector<double> share_at(walk->depth + 1, 1.0);  // path_share of the edge at each level
-  for (const Edge& edge : walk->edges) {
+  for (const ShapleyEdge& edge : walk->edges) {
     const double z = edge.path_share, z_above = edge.above > 0 ? share_at[edge.above] : 1.0;
     share_at[edge.level] = z;
     for (int q = first_point; q < first_point + pass.n_points; ++q) {
@@ -348,7 +353,6 @@ void Contributions::run(const std::vector<Pass>& passes, const Rows<T>& rows, in
     scratch.sums.resize(n_levels * a_.n_values * kMaxPoints);
     scratch.goes_left.resize(n_levels);
     scratch.on_path.resize(n_levels);
-    scratch.path.resize(n_levels);
   }
   parallel_for(n_tasks, n_threads, [&](std::size_t task) {
     Scratch& scratch = scratches[task];
@@ -412,35 +416,29 @@ void Contributions::write(const Rows<T>& rows, std::size_t begin, std::size_t en
 template <int n_points>
 AGBM_INLINE inline void Contributions::take(const Pass& pass, const Group<double>* x, Group<double>* out,
                                             Scratch& scratch) const {
-  const std::vector<Edge>& edges = pass.walk->edges;
+  const std::vector<ShapleyEdge>& edges = pass.walk->edges;
   for (std::size_t i = 0; i < kGroup; ++i) scratch.on_path[0].of[i] = -1;
   for (int q = 0; q < n_points; ++q) {
     for (std::size_t i = 0; i < kGroup; ++i) scratch.products[q].of[i] = 1.0;
   }
   for (std::size_t e = 0; e < edges.size(); ++e) {
-    const Edge& edge = edges[e];
+    const ShapleyEdge& edge = edges[e];
     if (edge.left) decide(edge, x[edge.feature], scratch.goes_left[edge.level]);
     go_down<n_points>(edge, &pass.weights[e * n_points], scratch);
-    scratch.path[edge.level] = static_cast<std::int32_t>(e);
     if (edge.leaf < 0) continue;
-    for (std::int32_t level = edge.level; level > 0; --level) {
-      const std::size_t done = static_cast<std::size_t>(scratch.path[level]);
+    std::size_t done = e;
+    for (bool last = false; !last; done = static_cast<std::size_t>(edges[done].parent)) {
       go_up<n_points>(edges[done], &pass.weights[done * n_points], out, scratch);
-      if (edges[done].left) break;  // its sibling is next
+      last = edges[done].left || edges[done].level == 1;  // after a left edge, its sibling is next
     }
   }
 }
 
-// Returns `yes` if all bits of `which` are set, `no` if none is. Compilers can vectorise loops over it.
-AGBM_INLINE inline double choose(std::int64_t which, double yes, double no) {
-  return std::bit_cast<double>((which & std::bit_cast<std::int64_t>(yes)) | (~which & std::bit_cast<std::int64_t>(no)));
-}
-
 // Decides which rows go left at the node above an edge.
-AGBM_INLINE inline void Contributions::decide(const Edge& edge, const Group<double>& x,
+AGBM_INLINE inline void Contributions::decide(const ShapleyEdge& edge, const Group<double>& x,
                                               Group<std::int64_t>& goes_left) const {
   const double threshold = edge.threshold;
-  if (edge.has_categories) {
+  if (edge.categories >= 0) {
     const ForestNode& node = a_.nodes[edge.node];
     const CategorySet set = a_.set_of(node);
     for (std::size_t i = 0; i < kGroup; ++i) goes_left.of[i] = set.has(x.of[i], node.missing_left) ? -1 : 0;
@@ -455,7 +453,7 @@ AGBM_INLINE inline void Contributions::decide(const Edge& edge, const Group<doub
 
 // Computes the products at the lower end of an edge, and which rows are still on the path there.
 template <int n_points>
-AGBM_INLINE inline void Contributions::go_down(const Edge& edge, const Weights* __restrict weights,
+AGBM_INLINE inline void Contributions::go_down(const ShapleyEdge& edge, const ShapleyWeights* __restrict weights,
                                                Scratch& scratch) const {
   const std::int64_t* __restrict goes_left = scratch.goes_left[edge.level].of;
   const std::int64_t* __restrict on_above = scratch.on_path[edge.above].of;
@@ -466,13 +464,14 @@ AGBM_INLINE inline void Contributions::go_down(const Edge& edge, const Weights* 
   const double share = edge.share;
   for (std::size_t i = 0; i < kGroup; ++i) on[i] = (goes_left[i] ^ turned) & on_above[i];
   for (int q = 0; q < n_points; ++q) {
-    const double factor_on = weights[q].factor_on, factor_off = weights[q].factor_off;
+    const ShapleyWeights of_point = weights[q];
     if (edge.above == 0) {
-      for (std::size_t i = 0; i < kGroup; ++i) after[q].of[i] = before[q].of[i] * choose(on[i], factor_on, factor_off);
+      for (std::size_t i = 0; i < kGroup; ++i) {
+        after[q].of[i] = before[q].of[i] * of_point.factor<true>(on[i], on_above[i], share);
+      }
     } else {
       for (std::size_t i = 0; i < kGroup; ++i) {
-        const double off = choose(on_above[i], factor_off, share);
-        after[q].of[i] = before[q].of[i] * choose(on[i], factor_on, off);
+        after[q].of[i] = before[q].of[i] * of_point.factor<false>(on[i], on_above[i], share);
       }
     }
   }
@@ -480,8 +479,8 @@ AGBM_INLINE inline void Contributions::go_down(const Edge& edge, const Weights* 
 
 // Adds the sums below an edge to its feature and to the sums at its upper end.
 template <int n_points>
-AGBM_INLINE inline void Contributions::go_up(const Edge& edge, const Weights* __restrict weights, Group<double>* out,
-                                             Scratch& scratch) const {
+AGBM_INLINE inline void Contributions::go_up(const ShapleyEdge& edge, const ShapleyWeights* __restrict weights,
+                                             Group<double>* out, Scratch& scratch) const {
   const std::size_t n_values = static_cast<std::size_t>(a_.n_values), level = static_cast<std::size_t>(edge.level);
   for (std::size_t k = 0; k < n_values; ++k, out += a_.n_features) {
     const bool is_leaf = edge.leaf >= 0;
@@ -501,7 +500,7 @@ AGBM_INLINE inline void Contributions::go_up(const Edge& edge, const Weights* __
 }
 
 template <int n_points, bool left, bool first_on_feature>
-AGBM_INLINE inline void Contributions::add_sums(const Edge& edge, const Weights* __restrict weights,
+AGBM_INLINE inline void Contributions::add_sums(const ShapleyEdge& edge, const ShapleyWeights* __restrict weights,
                                                 const Group<double>* __restrict below, double times,
                                                 Group<double>* __restrict above, Group<double>& __restrict out,
                                                 const Scratch& scratch) const {
@@ -510,9 +509,8 @@ AGBM_INLINE inline void Contributions::add_sums(const Edge& edge, const Weights*
   for (std::size_t i = 0; i < kGroup; ++i) {
     double total = 0.0;
     for (int q = 0; q < n_points; ++q) {
-      const double off = first_on_feature ? weights[q].gain_off : choose(on_above[i], weights[q].gain_off, 0.0);
       const double sum = times * below[q].of[i];
-      total += sum * choose(on[i], weights[q].gain_on, off);
+      total += sum * weights[q].template gain<first_on_feature>(on[i], on_above[i]);
       above[q].of[i] = left ? sum : above[q].of[i] + sum;
     }
     out.of[i] += total;

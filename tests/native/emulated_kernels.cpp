@@ -5,6 +5,8 @@
 
 AGBM_EMULATE(agbm_best_splits)
 AGBM_EMULATE(agbm_clear)
+AGBM_EMULATE(agbm_contributions_float32)
+AGBM_EMULATE(agbm_contributions_float64)
 AGBM_EMULATE(agbm_distribution_rows)
 AGBM_EMULATE(agbm_encode_float32)
 AGBM_EMULATE(agbm_encode_float64)

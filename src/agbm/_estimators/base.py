@@ -331,8 +331,7 @@ class BaseAGBM(KnowsNames, ABC):
         before the inverse link. The last column is the base value, the expected score if no feature is known; each row
         sums to its score without an offset. See docs/explain.md.
         """
-        check_is_fitted(self)
-        total = self.model_.contributions(X, threads.resolve(self.n_jobs))
+        total = self._model_for(X).contributions(X, threads.resolve(self.n_jobs))
         return total[:, 0] if self._one_column() else total
 
     def apply(self, X: Table) -> NDArray[np.int32]:

@@ -39,6 +39,10 @@ FindLeaves = Callable[[Forest, Any, int], NDArray[np.int32]]
 """Finds the leaves (row, tree) of a forest that the rows of a table of numbers reach."""
 
 
+FindContributions = Callable[[Forest, Any, int], Array]
+"""Computes contributions (function, output, row, feature + 1) of a forest for the rows of a table of numbers."""
+
+
 @dataclass(frozen=True, eq=False)
 class FittedModel:
     """A fitted model: everything needed for predictions, model files, exports, plots and warm starts.
@@ -209,13 +213,13 @@ class FittedModel:
         start = self.start if self.spread_level is None else self.start + self._level_change(iteration)
         return replace(self, start=start, ensembles=ensembles, folded=folded, calibration=None, baseline=None)
 
-    def contributions(self, X: Table, n_threads: int) -> Array:
+    def contributions(self, X: Table, n_threads: int, contributions: FindContributions = Forest.contributions) -> Array:
         """Contributions of the columns to the scores: (row, output, column + 1); the last one is the base value."""
         self.check_has_trees("predict_contributions")
         numbers = self.reader.numbers(X)
         total = np.zeros((numbers.shape[0], self.n_outputs, self.n_features + 1))
         if isinstance(self.folded, Forest):  # otherwise the model has no trees
-            total = self.folded.contributions(numbers, n_threads)[0].transpose(1, 0, 2)
+            total = contributions(self.folded, numbers, n_threads)[0].transpose(1, 0, 2)
         total[..., self.n_features] += self.start_scores(X).T
         if self.n_features == self.n_columns:
             return total

@@ -166,8 +166,16 @@ class Forest:
                 first += len(rows)
         else:
             columns = self._native_contributions.predict(X, n_threads)
-        by_function = columns.reshape(-1, self.n_outputs, self.n_functions, self.n_features + 1)
-        return by_function.transpose(2, 1, 0, 3)
+        return self.by_function(columns)
+
+    def passes(self) -> tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np.uint8], int, Array]:
+        """What kernels of devices compute contributions from; see _native.Contributions.passes."""
+        return self._native_contributions.passes()
+
+    def by_function(self, columns: Array) -> Array:
+        """Contributions (row, column, feature + 1) as (function, output, row, feature + 1)."""
+        split = columns.reshape(-1, self.n_outputs, self.n_functions, self.n_features + 1)
+        return split.transpose(2, 1, 0, 3)
 
     def _used_values(self, X: Any) -> Iterator[AnyArray]:
         """Sparse rows as dense arrays, some rows at a time, with the used features only."""

@@ -197,7 +197,7 @@ def test_errors(data, device):
         AGBMRegressor(**SMALL).fit(on_device, y)
     model = AGBMRegressor(**CUDA).fit(on_device, y)
     with pytest.raises(TypeError, match="pass a copy in host memory"):
-        model.predict_contributions(on_device)
+        model.update(on_device, y, mode="leaves")
     with pytest.raises(ValueError, match="X has 4 features, but AGBMRegressor is expecting 5 features"):
         model.predict(on_device[:, :4])
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):

@@ -116,6 +116,58 @@ def test_overlapping_columns_are_added_to_in_the_order_of_the_trees():
     assert_same(device, forest, X, device.to_device(X))
 
 
+def assert_same_contributions(device, forest, X, table):
+    found = forest.by_function(device.to_host(DeviceForest(device, forest).contributions(table)).transpose(2, 0, 1))
+    expected = forest.contributions(X, 1)
+    assert found.shape == expected.shape
+    assert found.tobytes() == expected.tobytes()
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    n_rows=st.sampled_from([0, 1, 31, 127, 130, 257]),
+    n_features=st.sampled_from([1, 3, 9, 33]),
+    n_trees=st.integers(1, 4),
+    most_leaves=st.sampled_from([1, 2, 9, 40]),
+    values=st.sampled_from([(1, 1, 1), (1, 3, 1), (2, 1, 2), (2, 2, 2), (3, 3, 1)]),
+    n_sets=st.sampled_from([0, 3]),
+    most_counted=st.sampled_from([1, 2, 1000]),
+    narrow=st.booleans(),
+    layout=st.sampled_from(["rows", "columns"]),
+    n_processors=st.integers(1, 2),
+)
+def test_contributions(
+    seed, n_rows, n_features, n_trees, most_leaves, values, n_sets, most_counted, narrow, layout, n_processors
+):
+    rng, device = np.random.default_rng(seed), a_device(n_processors)
+    thresholds = np.append(rng.normal(size=20), [np.inf, -np.inf, 2.0])
+    forest = any_forest(rng, n_features, n_trees, most_leaves, thresholds, *values, n_sets)
+    forest.nodes["count"] = rng.integers(0, most_counted + 1, len(forest.nodes))
+    X = any_table(rng, forest, thresholds, n_rows, np.float32 if narrow else np.float64)
+    assert_same_contributions(device, forest, X, table_to_device(device, LAYOUTS[layout](X)))
+
+
+@pytest.mark.parametrize("walk_bytes", [2**28, 0])
+def test_contributions_of_deep_trees(walk_bytes, monkeypatch):
+    """Paths with so many features that there are several passes, and several rows per thread."""
+    monkeypatch.setattr(device_forest, "WALK_BYTES", walk_bytes)
+    rng, device, n_levels = np.random.default_rng(0), a_device(2), 60
+    nodes = np.zeros(2 * n_levels + 1, dtype=NODE)
+    nodes["left"], nodes["feature"], nodes["categories"] = -1, -1, -1
+    nodes["count"] = rng.integers(1, 50, len(nodes))
+    nodes["left"][:-1:2] = np.arange(1, 2 * n_levels, 2)  # a long path: leaves on the left, inner nodes on the right
+    nodes["feature"][:-1:2] = np.arange(n_levels) % 33
+    forest = Forest(
+        33, 1, 1, roots=np.zeros(1, np.int32), first_column=np.zeros(1, np.int32), nodes=nodes,
+        category_words=np.zeros(0, np.uint64), category_start=np.zeros(1, np.int64),
+        value=rng.normal(size=(len(nodes), 1)),
+    )  # fmt: skip
+    X = rng.normal(size=(300, 33)) + 1.0
+    X[rng.random(X.shape) < 0.1] = np.nan
+    assert_same_contributions(device, forest, X, device.to_device(X))
+
+
 def test_no_trees_and_other_tables():
     device = a_device()
     forest = Forest(
@@ -124,5 +176,7 @@ def test_no_trees_and_other_tables():
     )  # fmt: skip
     on_device = DeviceForest(device, forest)
     assert not device.to_host(on_device.predict(device.to_device(np.ones((5, 4))))).any()
-    with pytest.raises(ValueError, match="X must have 4 columns"):
-        on_device.predict(device.to_device(np.ones((5, 3))))
+    assert not device.to_host(on_device.contributions(device.to_device(np.ones((5, 4))))).any()
+    for method in (on_device.predict, on_device.contributions):
+        with pytest.raises(ValueError, match="X must have 4 columns"):
+            method(device.to_device(np.ones((5, 3))))

@@ -70,6 +70,20 @@ def test_leaves(data, device, fitted, dtype, order, monkeypatch):
     assert device.launched
 
 
+@pytest.mark.parametrize("bytes_at_once", [2**26, 10_000])
+def test_contributions(data, device, fitted, bytes_at_once, monkeypatch):
+    X = data[0]
+    for module in ("matrix", "prediction"):
+        monkeypatch.setattr(f"agbm._engines.device.{module}.BYTES_AT_ONCE", bytes_at_once)
+    expected = on_cpu(fitted, "predict_contributions", X)
+    assert not device.launched
+    assert_same(device, fitted.predict_contributions(X), expected)
+    found = fitted.predict_contributions(device.to_device(X))
+    assert is_on_device(found)
+    assert_same(device, found, expected)
+    assert set(device.launched) == {"agbm_contributions_float64"}
+
+
 def test_stages(data, device, fitted, monkeypatch):
     X = data[0]
     monkeypatch.setattr("agbm._engines.device.matrix.BYTES_AT_ONCE", 50 * X[0].nbytes)
@@ -133,6 +147,7 @@ def test_what_the_cpu_does(data, device):
     model = AGBMRegressor(**SMALL).fit(X, y).set_params(device="cuda")
     sparse = csr_matrix(X)
     assert_same(device, model.apply(sparse), on_cpu(model, "apply", X))
+    assert_same(device, model.predict_contributions(sparse), on_cpu(model, "predict_contributions", X))
     for found, expected in zip(model.staged_predict(sparse), on_cpu(model, "staged_predict", X), strict=True):
         assert_same(device, found, expected)
     assert not device.launched

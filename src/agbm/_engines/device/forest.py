@@ -16,6 +16,12 @@ MOST_THREADS = 256
 FEWEST_THREADS = 32
 SHARED_BYTES = 2**16
 """The maximum of shared memory per block, which every GPU supports."""
+WALK_THREADS = 128
+"""Threads per block of contributions."""
+WALK_BYTES = 2**28
+"""The maximum of memory for the walks of all threads, of which a block is the least."""
+POINTS = 4
+"""kMaxPoints in the kernels."""
 NARROW_COLUMNS = 2**10
 """Narrow nodes have fewer columns; see NarrowNode in predict_kernels.hpp."""
 NARROW_DISTANCE = 2**20
@@ -33,6 +39,17 @@ class _Nodes(NamedTuple):
     n_columns: int
     nodes: DeviceArray
     """NarrowNode or WideNode of predict_kernels.hpp."""
+
+
+class _Walks(NamedTuple):
+    """The passes of contributions; see shapley.hpp."""
+
+    edges: DeviceArray
+    weights: DeviceArray
+    passes: DeviceArray
+    n_passes: int
+    n_levels: int
+    expected: DeviceArray
 
 
 class _Trees(NamedTuple):
@@ -62,6 +79,26 @@ class DeviceForest:
         """The index of the leaf that each row reaches in each tree, as Forest.leaves: (row, tree)."""
         out = self._device.empty((X.shape[0], self._forest.n_learners), np.int32)
         self._launch("leaves", X, self._trees_in_order, self._leaf_numbers, out)
+        return out
+
+    def contributions(self, X: DeviceArray) -> DeviceArray:
+        """Contributions (column, feature + 1, row), as Forest.contributions."""
+        forest, walks, n_rows = self._forest, self._walks, X.shape[0]
+        check_table(X, forest.n_features)
+        n_columns, n_values = forest.n_outputs * forest.n_functions, forest.value.shape[1]
+        out = self._device.zeros((n_columns, forest.n_features + 1, n_rows), np.float64)
+        if n_rows == 0:
+            return out
+        n_numbers, n_flags = walks.n_levels * POINTS * (1 + n_values), walks.n_levels * 2
+        most_blocks = WALK_BYTES // (8 * (n_numbers + n_flags) * WALK_THREADS)
+        n_blocks = min(blocks_for(self._device, n_rows, WALK_THREADS), max(1, most_blocks))
+        n_threads = n_blocks * WALK_THREADS
+        self._device.launch(
+            f"agbm_contributions_{X.dtype}", n_blocks, WALK_THREADS, *table_arguments(X), n_rows, forest.n_features,
+            walks.edges, walks.weights, walks.passes, walks.n_passes, *self._categories, self._value, n_values,
+            walks.expected, n_columns, walks.n_levels, self._device.empty(n_numbers * n_threads, np.float64),
+            self._device.empty(n_flags * n_threads, np.int64), out,
+        )  # fmt: skip
         return out
 
     def _launch(self, what: str, X: DeviceArray, trees: _Trees, *args: Argument) -> None:
@@ -116,6 +153,12 @@ class DeviceForest:
         nodes["missing_left"][self._is_leaf] = 1
         nodes["categories"][self._is_leaf] = -1
         return nodes
+
+    @cached_property
+    def _walks(self) -> _Walks:
+        edges, weights, passes, n_levels, expected = self._forest.passes()
+        n_passes, to_device = len(passes), self._device.to_device
+        return _Walks(to_device(edges), to_device(weights), to_device(passes), n_passes, n_levels, to_device(expected))
 
     @cached_property
     def _value(self) -> DeviceArray:

@@ -23,7 +23,7 @@ from ..._tree import Forest
 from .device import Device, DeviceArray
 from .finish import finish_of, finished
 from .forest import DeviceForest
-from .matrix import DeviceMatrix, Matrix, blocks_on, matrix_of, received
+from .matrix import BYTES_AT_ONCE, DeviceMatrix, Matrix, blocks_on, matrix_of, received
 
 _ON_DEVICE: WeakKeyDictionary[Forest, DeviceForest] = WeakKeyDictionary()
 """Forests that were copied to the device, as long as they are in memory."""
@@ -56,7 +56,7 @@ class ModelOnDevice:
     def staged(
         self, X: Table, n_threads: int, offset: Values | None, finish: Callable[[Loss, Array], AnyArray]
     ) -> Iterator[Any]:
-        """See FittedModel.staged. Trees are evaluated on the device, to which X is copied once."""
+        """The results of `finish` after each iteration. Trees are evaluated on the device, which gets X once."""
         given = received(self._device, Given(X, None, None, offset))
         copies: list[Matrix] = []
 
@@ -69,13 +69,18 @@ class ModelOnDevice:
         return (self._returned(finish(self._model.loss, raw), X) for raw in stages)
 
     def leaves(self, X: Table, n_threads: int) -> Any:
-        """See FittedModel.leaves."""
+        """The leaves that rows reach, as FittedModel.leaves."""
         here = self._here(X)
         if here is not None:
             forest, table = here
             return self._device.returned(forest.leaves(table), X)
-        X_received = received(self._device, Given(X, None)).X
-        return self._returned(self._model.leaves(X_received, n_threads, partial(leaves, self._device)), X)
+        given = received(self._device, Given(X, None))
+        return self._returned(self._model.leaves(given.X, n_threads, partial(leaves, self._device)), X)
+
+    def contributions(self, X: Table, n_threads: int) -> Any:
+        """Contributions of the columns to the scores, as FittedModel.contributions."""
+        given = received(self._device, Given(X, None))
+        return self._returned(self._model.contributions(given.X, n_threads, partial(contributions, self._device)), X)
 
     def _here(self, X: Table) -> tuple[DeviceForest, DeviceArray] | None:
         """The forest, and X as a table of its numbers, if both are on the device."""
@@ -110,6 +115,17 @@ def leaves(device: Device, forest: Forest, X: Matrix, n_threads: int) -> NDArray
         return forest.leaves(X, n_threads)
     on_device = _on_device(device, forest)
     return np.concatenate([device.to_host(on_device.leaves(block)) for block in blocks_on(device, X)])
+
+
+def contributions(device: Device, forest: Forest, X: Matrix, n_threads: int) -> Array:
+    """Contributions (function, output, row, feature + 1), as Forest.contributions; sparse ones are left to the CPU."""
+    if issparse(X):
+        return forest.contributions(X, n_threads)
+    on_device, n_per_row = _on_device(device, forest), forest.n_outputs * forest.n_functions * (forest.n_features + 1)
+    step = max(1, BYTES_AT_ONCE // (8 * n_per_row))
+    tables = (block[i : i + step] for block in blocks_on(device, X) for i in range(0, block.shape[0], step))
+    columns = np.concatenate([device.to_host(on_device.contributions(table)) for table in tables], axis=-1)
+    return forest.by_function(columns.transpose(2, 0, 1))
 
 
 def _copied(device: Device, X: Matrix) -> Matrix:

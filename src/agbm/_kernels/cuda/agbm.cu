@@ -9,5 +9,6 @@
 #include "cuda/loss_kernels.hpp"
 #include "cuda/partition_kernels.hpp"
 #include "cuda/predict_kernels.hpp"
+#include "cuda/shapley_kernels.hpp"
 #include "cuda/split_kernels.hpp"
 #include "cuda/vector_kernels.hpp"

@@ -36,6 +36,20 @@ struct alignas(16) WideNode {
   AGBM_INLINE UInt32 set() const { return static_cast<UInt32>(bit_cast<UInt64>(threshold)); }
 };
 
+// Sets of categories, one bit per category.
+struct CategorySets {
+  const UInt64* words;     // of all sets
+  const long long* start;  // first word of each set, and the end of the last
+
+  // Numbers outside of the set's range are treated as missing.
+  AGBM_INLINE bool has(UInt32 set, double x, bool missing) const {
+    const long long begin = start[set], end = start[set + 1];
+    if (!(x >= 0.0 && x < 64.0 * static_cast<double>(end - begin))) return missing;
+    const long long category = static_cast<long long>(x);
+    return words[begin + category / 64] >> (category % 64) & 1;
+  }
+};
+
 // The arrays of a forest. The children of a node are neighbours. Leaves send all numbers to themselves.
 template <class Node>
 struct DeviceForest {
@@ -43,16 +57,7 @@ struct DeviceForest {
   const int* roots;   // of each tree
   const int* depths;  // of each tree
   long long n_trees;
-  const UInt64* category_words;     // of all sets, one bit per category
-  const long long* category_start;  // first word of each set, and the end of the last
-
-  // Numbers outside of the set's range are treated as missing.
-  AGBM_INLINE bool goes_left(const Node& node, double x) const {
-    const long long begin = category_start[node.set()], end = category_start[node.set() + 1];
-    if (!(x >= 0.0 && x < 64.0 * static_cast<double>(end - begin))) return node.missing_left();
-    const long long category = static_cast<long long>(x);
-    return category_words[begin + category / 64] >> (category % 64) & 1;
-  }
+  CategorySets sets;
 };
 
 // A row in a tile, and a row of a table.
@@ -89,7 +94,7 @@ AGBM_INLINE inline bool step(const DeviceForest<Node>& forest, const Row& row, U
   }
   if (any_category) {
     for (int k = 0; k < kWalks; ++k) {
-      if (nodes[k].by_category()) right[k] = !forest.goes_left(nodes[k], x[k]);
+      if (nodes[k].by_category()) right[k] = !forest.sets.has(nodes[k].set(), x[k], nodes[k].missing_left());
     }
   }
   for (int k = 0; k < kWalks; ++k) {
@@ -175,9 +180,9 @@ AGBM_INLINE inline void add_trees(const DeviceForest<Node>& forest, const LeafVa
 
 }  // namespace agbm
 
-#define AGBM_FOREST(Node)                                                                   \
-  const agbm::DeviceForest<Node> forest {                                                   \
-    static_cast<const Node*>(nodes), roots, depths, n_trees, category_words, category_start \
+#define AGBM_FOREST(Node)                                                                       \
+  const agbm::DeviceForest<Node> forest {                                                       \
+    static_cast<const Node*>(nodes), roots, depths, n_trees, { category_words, category_start } \
   }
 
 // The sums of the values of all trees, out (column, row), which is zero before; see for_each_row and add_trees.
