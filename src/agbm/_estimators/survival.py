@@ -169,9 +169,9 @@ class AGBMSurvival(BaseAGBM):
         The number of threads. None: all cores available to the process. At most 64 threads are started, or two per core
         if that is more. The model is the same, bit for bit, for every value.
     device : {"cpu", "cuda", "auto"}, default="cpu"
-        Where trees are grown: "cuda" is an NVIDIA GPU (extra: cuda); "auto" is a GPU if there is one and X is large,
-        and the CPU otherwise. The model, its file and its predictions are the same, bit for bit, so a run may begin on
-        one and be resumed on the other. See docs/guides/gpu.md.
+        Where trees are grown and evaluated: "cuda" is an NVIDIA GPU (extra: cuda); "auto" is a GPU if there is one and
+        X is large, and the CPU otherwise. The model, its file and its predictions are the same, bit for bit, so a run
+        may begin on one and be resumed on the other. See docs/guides/gpu.md.
 
     Attributes
     ----------
