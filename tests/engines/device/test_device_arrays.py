@@ -110,6 +110,16 @@ def test_categories_checkpoints_and_warm_start(data, device, tmp_path):
     assert bytes_of(model.set_params(warm_start=False), tmp_path / "device") == whole
 
 
+@pytest.mark.parametrize("training", ["device", "host"])
+def test_crosses_of_tables_on_the_device(data, device, training, tmp_path):
+    X, y = data
+    model = AGBMRegressor(**SMALL | {"early_stopping": True}, views=[(0, "*", 2), (3, "-", 4)])
+    expected = bytes_of(model.fit(X[:100], y[:100], X_val=X[100:], y_val=y[100:]), tmp_path / "host")
+    X_train = device.to_device(X[:100]) if training == "device" else X[:100]
+    found = model.set_params(device="cuda").fit(X_train, y[:100], X_val=device.to_device(X[100:]), y_val=y[100:])
+    assert bytes_of(found, tmp_path / "device") == expected
+
+
 def test_init_models_get_arrays_of_the_host(data, device):
     X, y = np.nan_to_num(data[0]), data[1]
     init = Ridge().fit(X, y)

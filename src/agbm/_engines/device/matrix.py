@@ -89,7 +89,7 @@ def blocks_on(
     step = _rows_at_once(X)
     for first in range(0, len(X), step):
         rows = slice(first, first + step)
-        yield table_to_device(device, X[rows if order is None else order[rows]])
+        yield table_to_device(device, np.asarray(X[rows if order is None else order[rows]]))  # computes crosses
 
 
 def _rows_at_once(X: NDArray[Any] | DeviceMatrix) -> int:
