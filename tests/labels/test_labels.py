@@ -32,6 +32,21 @@ def test_class_labels_are_checked_as_by_sklearn(dtype, n_classes):
         assert outcome(classes_of, y) == outcome(check_classification_targets, y)
 
 
+@pytest.mark.parametrize("dtype", ["i1", "u1", "i4", "i8", "u8", "?"])
+@pytest.mark.parametrize(("low", "n_classes"), [(0, 2), (-128, 7), (100, 27), (-(2**63), 3), (2**63, 2), (7, 10**6)])
+def test_classes_are_sorted_and_places_are_theirs(dtype, low, n_classes):
+    limits = (0, 1) if dtype == "?" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    drawn = np.random.default_rng(0).integers(0, n_classes, 200).tolist()
+    y = np.array([min(max(low + number, limits[0]), limits[1]) for number in drawn], dtype=dtype)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # there may be as many classes as labels
+        classes, places = classes_of(y)
+    expected, inverse = np.unique(y, return_inverse=True)
+    assert classes.dtype == expected.dtype
+    np.testing.assert_array_equal(classes, expected)
+    np.testing.assert_array_equal(places, inverse)
+
+
 @pytest.mark.parametrize("y", [[0.5, 1.0], [1e300, 0.0], [2.0**60, 0.0], [np.inf, 0.0], [np.nan, 1.0], [-0.0, 1.0]])
 def test_unusual_numbers_are_checked_as_by_sklearn(y):
     assert outcome(classes_of, np.array(y)) == outcome(check_classification_targets, np.array(y))

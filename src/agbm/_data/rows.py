@@ -234,7 +234,7 @@ def classes_of(y: AnyArray) -> tuple[AnyArray, NDArray[np.intp]]:
     try:
         if not numbers:
             _check_classes(y)
-        found, codes = np.unique(y, return_inverse=True)
+        found, codes = _distinct(y)
         if numbers and not _are_few_integers(found, len(y)):  # scikit-learn's check takes longer than this
             _check_classes(y)
         classes = distinct(found)
@@ -244,6 +244,18 @@ def classes_of(y: AnyArray) -> tuple[AnyArray, NDArray[np.intp]]:
             raise
         raise TypeError(f"y has labels of types {kinds}, which cannot be sorted; use labels of one type.") from error
     return classes, codes if classes is found else np.searchsorted(classes, found)[codes]
+
+
+def _distinct(y: AnyArray) -> tuple[AnyArray, NDArray[np.intp]]:
+    """The sorted labels, each once, and the place of every label; integers of a small range need no sorting."""
+    if y.ndim == 1 and y.dtype.kind in "iub" and len(y):
+        low, high = int(y.min()), int(y.max())
+        if low >= -(2**31) and high < 2**31 and high - low < len(y):
+            offsets = y.astype(np.intp) - low
+            there = np.bincount(offsets) > 0
+            return (np.flatnonzero(there) + low).astype(y.dtype), (np.cumsum(there) - 1)[offsets]
+    found, places = np.unique(y, return_inverse=True)
+    return found, places
 
 
 def _check_classes(y: AnyArray) -> None:
