@@ -103,7 +103,7 @@ paper: $(SET_UP) ## rerun the experiments of the paper, write out/paper/index.ht
 bench: $(BENCH_SET_UP) out/bench/kernels ## compare speed with other libraries, write docs/benchmarks.md (DATA=folder: more data sets)
 	out/bench/kernels out/bench/kernels.json
 	$(BIN)/python -m benchmarks.speed.compare $(if $(DATA),--data $(DATA))
-	$(BIN)/python -m benchmarks.speed.report out/bench/speed.json
+	$(BIN)/python -m benchmarks.speed.report out/bench/speed.json --kernels out/bench/kernels.json
 	$(BIN)/python -m benchmarks.speed.small_fits $(if $(DATA),--data $(DATA))
 
 out/bench/kernels: benchmarks/speed/kernels.cpp $(HEADERS)

@@ -9,12 +9,14 @@
 #include <vector>
 
 #include "base/hash.hpp"
+#include "base/vectors.hpp"
 #include "bins/encode.hpp"
 #include "forest/predict.hpp"
 #include "tree/histogram.hpp"
 #include "tree/quantise.hpp"
 #include "tree/rows.hpp"
 #include "tree/split.hpp"
+#include "tree/tree.hpp"
 
 namespace agbm {
 namespace {
@@ -102,6 +104,8 @@ class Kernels {
     bin();
     for (int hessians : {0, 1}) histogram(hessians);
     partition();
+    walk();
+    combine();
     predict();
     return std::move(measured_);
   }
@@ -181,6 +185,31 @@ class Kernels {
       partition.reset(nullptr, kRows, {});
       partition.split({{0, kRows}}, {split});
     });
+  }
+
+  // A tree with 63 leaves, as the default grows them on large tables: each level but the last has a leaf.
+  void walk() {
+    GrownTree tree;
+    tree.n_values = 1;
+    tree.add(kRows);
+    for (std::int32_t node = 0; tree.n_nodes() < 125; ++node) {
+      if (node % 4 == 3) continue;
+      tree.feature[node] = static_cast<int>(mixed(node) % kFeatures);
+      tree.left_codes[node] = CodeSet::up_to(static_cast<int>(64 + mixed(~node) % 128));
+      tree.left[node] = static_cast<std::int32_t>(tree.n_nodes());
+      tree.add(0);
+      tree.add(0);
+    }
+    std::vector<double> out(kRows);
+    // At least the codes of one column are read, and a value is written.
+    add("values of a tree, 63 leaves", kRows * (1 + 8.0), 0,
+        [&] { TreeWalk(matrix_, tree).values(0, kRows, out.data(), kRows, threads_); });
+  }
+
+  void combine() {
+    std::vector<double> out(kRows);
+    add("a x + b y", kRows * 24.0, 0,
+        [&] { mix(0.5, residual_.data(), 2.0, hessian_.data(), out.data(), kRows, threads_); });
   }
 
   void predict() {

@@ -192,6 +192,18 @@ def lines_of(report: dict[str, Any]) -> dict[str, list[str]]:
     return {name: lines for name, lines in parts.items() if lines}
 
 
+def floors(measured: Sequence[dict[str, Any]]) -> list[str]:
+    """Each kernel beside what the machine needs for its bytes and additions alone, by number of threads."""
+    heads, rows = ["500,000×28 float32, 255 bins"], [[each["kernel"]] for each in measured[0]["kernels"]]
+    for run in measured:
+        n = run["threads"]
+        heads += [f"{n} thread{'s' * (n > 1)}, ms", "of its floor"]
+        for row, kernel in zip(rows, run["kernels"], strict=True):
+            floor = max(kernel["bytes"] / run["copy_bytes_per_second"], kernel["adds"] / run["adds_per_second_14"])
+            row += [f"{1e3 * kernel['seconds']:.2f}", f"{kernel['seconds'] / floor:.1f}"]
+    return table(heads, rows)
+
+
 def draw(report: dict[str, Any], path: Path) -> None:
     """Plot all ratios on a logarithmic scale, one line per setting; hollow marks miss their target."""
     import matplotlib as mpl
@@ -253,13 +265,18 @@ def label(result: Result) -> str:
 def main() -> None:
     """Fill in the page and draw its plot."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("results", type=Path, nargs="+")
+    parser.add_argument("results", type=Path, nargs="*", help="those of benchmarks.speed.compare")
+    parser.add_argument("--kernels", type=Path, help="those of out/bench/kernels")
     parser.add_argument("--document", type=Path, default=Path("docs/benchmarks.md"))
     args = parser.parse_args()
-    report = together([json.loads(path.read_text()) for path in args.results])
-    fill_in(args.document, lines_of(report))
-    draw(report, args.document.with_suffix(".png"))
-    print(f"filled {args.document} in, and wrote {args.document.with_suffix('.png')}")
+    if args.kernels:
+        fill_in(args.document, {"kernels": floors(json.loads(args.kernels.read_text()))})
+        print(f"filled {args.document} in")
+    if args.results:
+        report = together([json.loads(path.read_text()) for path in args.results])
+        fill_in(args.document, lines_of(report))
+        draw(report, args.document.with_suffix(".png"))
+        print(f"filled {args.document} in, and wrote {args.document.with_suffix('.png')}")
 
 
 if __name__ == "__main__":
