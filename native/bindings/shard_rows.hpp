@@ -137,17 +137,15 @@ class ShardRows {
     return to_numpy(std::move(tallies), size);
   }
 
-  // The values of the tree that was grown last on all rows.
+  // The values of a tree on all rows. Its nodes may have other numbers than those of the growth here.
   nb::ndarray<nb::numpy, double> values(const Vector<std::uint8_t>& nodes, const RowMajor<std::uint64_t>& left_codes,
                                         const RowMajor<double>& value) {
     const GrownTree tree = trees_of_records(matrix_, nodes, left_codes, value);
-    require(tree.n_nodes() > 0 && tree.n_nodes() == rows_.n_nodes() && tree.n_values == inputs_.n_residuals,
-            "nodes: must be those of the last tree");
-    const std::size_t known = chosen_ ? 0 : inputs_.n_rows, n_rows = matrix_.n_rows;
+    require(tree.n_nodes() > 0, "nodes: none");
+    const std::size_t n_rows = matrix_.n_rows;
     nb::ndarray<nb::numpy, double> out = empty({value.shape(1), n_rows});
     nb::gil_scoped_release release;
-    if (known > 0) rows_.values(tree.leaves(), tree.value.data(), out.data(), n_rows);
-    binned_values_at(matrix_, inputs_.ring, tree, known, n_rows, out.data(), n_rows, n_threads_);
+    binned_values_at(matrix_, inputs_.ring, tree, 0, n_rows, out.data(), n_rows, n_threads_);
     return out;
   }
 

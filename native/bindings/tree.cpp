@@ -156,7 +156,7 @@ void bind_shard(nb::module_& m) {
       .def("tally", &ShardRows::tally, "leaves"_a.noconvert(), "output"_a, "known"_a.noconvert(), "shift"_a, "width"_a,
            "Weights of the distances that begin with the known bits, by the next bits, (leaf, next bits), flat.")
       .def("values", &ShardRows::values, "nodes"_a.noconvert(), "left_codes"_a.noconvert(), "value"_a.noconvert(),
-           "Values (value, row) of the tree that was grown last.");
+           "Values (value, row) of a tree.");
 }
 
 }  // namespace

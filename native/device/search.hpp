@@ -32,6 +32,8 @@ class DeviceSearch : public NodeSearch {
   }
   void end() { quantiles_ = nullptr; }
 
+  std::size_t nodes_at_once() const override { return kNodesOfMessage; }
+
   std::vector<std::int64_t> start(const TreeInputs& inputs, const Channels& channels) override {
     inputs_ = &inputs;
     channels_ = &channels;

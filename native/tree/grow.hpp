@@ -1,8 +1,8 @@
 // Growth of one tree for K residuals that share its structure.
 //
 // The loop works in batches of nodes: split them, and find the best splits of their children. Growing by level, a batch
-// is a level or a part of it; growing best-first (max_leaf_nodes), one node. It knows rows only through NodeSearch, so
-// that the rules are the same wherever the rows are.
+// is a level or a part of it; growing best-first (max_leaf_nodes), one node, or several of which some may turn out not to
+// be part of the tree. It knows rows only through NodeSearch, so that the rules are the same wherever the rows are.
 #pragma once
 
 #include <algorithm>
@@ -49,14 +49,19 @@ class NodeFeatures {
   void start(const TreeSample& sample) {
     sample_ = sample;
     chosen_.clear();
+    seeds_.assign(1, mixed(sample.seed));
     groups_.clear();
     if (interactions_.empty()) return;
     groups_.emplace_back(interactions_.size());
     std::iota(groups_[0].begin(), groups_[0].end(), 0);
   }
 
-  // Adds the two children of a node that is split on a feature: only the groups that have it remain.
+  // Adds the two children of a node that is split on a feature: only the groups that have it remain. What is drawn for a
+  // node depends on the path to it alone, so that nodes may be looked at in any order.
   void add_children(std::int32_t parent, int feature) {
+    const std::uint64_t seed = seeds_[parent];
+    seeds_.push_back(mixed(2 * seed));
+    seeds_.push_back(mixed(2 * seed + 1));
     if (groups_.empty()) return;
     std::vector<int> remaining;
     for (int group : groups_[parent]) {
@@ -97,8 +102,7 @@ class NodeFeatures {
   }
 
   void sample_share(std::vector<int>& features, std::int32_t node) const {
-    const std::uint64_t seed = mixed(sample_.seed + mixed(static_cast<std::uint64_t>(node)));
-    const auto draw = [&](int feature) { return mixed(seed + static_cast<std::uint64_t>(feature)); };
+    const auto draw = [&](int feature) { return mixed(seeds_[node] + static_cast<std::uint64_t>(feature)); };
     const double share = sample_.node_share * static_cast<double>(features.size());
     const auto end = features.begin() + std::max<std::ptrdiff_t>(1, static_cast<std::ptrdiff_t>(share));
     // The features with the smallest random draws, all of which differ.
@@ -118,6 +122,7 @@ class NodeFeatures {
   const bool has_shared_columns_;
   TreeSample sample_;
   std::vector<int> all_;                  // features that are used
+  std::vector<std::uint64_t> seeds_;      // of each node
   std::vector<std::vector<int>> groups_;  // that are still allowed in each node; empty without interactions
   std::deque<std::vector<int>> chosen_;   // features of single nodes that may not use all
 };
@@ -129,16 +134,19 @@ class NodeFeatures {
 // replaced by the quantile that is best for the rows of the leaf, which l2 shrinks by the same factor.
 class LeafFitter {
  public:
-  // bounds: of the values in each node; empty without monotone features.
+  // grown: the node of the growth that each node of the tree is. bounds: of the values in each node of the growth; empty
+  // without monotone features.
   LeafFitter(const BinnedMatrix& matrix, const GrowthRules& rules, const TreeInputs& inputs,
-             const std::vector<std::vector<double>>& bounds, GrownTree& tree)
-      : matrix_(matrix), rules_(rules), inputs_(inputs), bounds_(bounds), tree_(tree) {}
+             const std::vector<std::int32_t>& grown, const std::vector<std::vector<double>>& bounds, GrownTree& tree)
+      : matrix_(matrix), rules_(rules), inputs_(inputs), grown_(grown), bounds_(bounds), tree_(tree) {}
 
   void fit(NodeSearch& all) {
     const std::vector<std::int32_t> leaves = tree_.leaves();
-    const std::vector<std::int64_t> sums = all.leaf_sums(leaves);
+    std::vector<std::int32_t> grown;
+    for (std::int32_t leaf : leaves) grown.push_back(grown_[leaf]);
+    const std::vector<std::int64_t> sums = all.leaf_sums(grown);
     const std::size_t n_outputs = inputs_.quantiles.n_outputs;
-    const std::vector<double> quantiles = n_outputs > 0 ? all.leaf_quantiles(leaves) : std::vector<double>();
+    const std::vector<double> quantiles = n_outputs > 0 ? all.leaf_quantiles(grown) : std::vector<double>();
     std::vector<double> unit;
     for (int k = 0; k < inputs_.n_sums(); ++k) unit.push_back(std::ldexp(1.0, -inputs_.leaf_exponent(k)));
     for (std::size_t leaf = 0; leaf < leaves.size(); ++leaf) {
@@ -153,7 +161,7 @@ class LeafFitter {
   // unit: the value of one step of each sum. quantiles: one per output.
   void fit_leaf(std::size_t node, const std::int64_t* sums, const std::vector<double>& unit, const double* quantiles) {
     const int group_size = inputs_.n_hessians > 0 ? inputs_.n_residuals / inputs_.n_hessians : inputs_.n_residuals;
-    const Bounds bounds{bounds_.empty() ? nullptr : bounds_[node].data()};
+    const Bounds bounds{bounds_.empty() ? nullptr : bounds_[grown_[node]].data()};
     for (int k = 0; k < inputs_.n_residuals; ++k) {
       const int group = k / group_size, h = inputs_.n_residuals + group;
       const double hessian =
@@ -207,6 +215,7 @@ class LeafFitter {
   const BinnedMatrix& matrix_;
   const GrowthRules& rules_;
   const TreeInputs& inputs_;
+  const std::vector<std::int32_t>& grown_;
   const std::vector<std::vector<double>>& bounds_;
   GrownTree& tree_;
 };
@@ -233,7 +242,7 @@ class TreeGrower {
       split_batch();
       search_children();
     }
-    LeafFitter(matrix_, rules_, inputs_, bounds_, tree_).fit(search_);
+    LeafFitter(matrix_, rules_, inputs_, grown_, bounds_, tree_).fit(search_);
   }
 
   const GrownTree& tree() const { return tree_; }
@@ -245,9 +254,21 @@ class TreeGrower {
   static constexpr std::size_t kHistogramBytes = std::size_t{1} << 31;
   static constexpr std::size_t kUsualLevels = 8;
 
+  static constexpr std::int32_t kNone = -1;
+
+  // A node of the growth, which may not be part of the tree.
   struct NodeState {
     int depth;
+    std::int64_t count;
     Split split;
+    std::int32_t left = kNone;    // its first child, once it was split
+    std::int32_t number = kNone;  // in the tree, if it is part of it
+  };
+
+  // A node to split, and whether its children may be split.
+  struct Turn {
+    std::int32_t node;
+    bool children_too;
   };
 
   // Order of the heap of best-first growth; ties go to the older node.
@@ -255,19 +276,19 @@ class TreeGrower {
     const std::vector<NodeState>& nodes;
     bool operator()(std::int32_t a, std::int32_t b) const {
       const double gain_a = nodes[a].split.gain, gain_b = nodes[b].split.gain;
-      return gain_a != gain_b ? gain_a < gain_b : a > b;
+      return gain_a != gain_b ? gain_a < gain_b : nodes[a].number > nodes[b].number;
     }
   };
 
-  // Computed from the bins of all features and not from the cells: random choices depend on the numbers of nodes, which
-  // must not depend on the layout of the columns.
+  // Computed from the bins of all features and not from the cells: the numbers of nodes must not depend on the layout of
+  // the columns.
   std::size_t batch_nodes() const {
     const std::size_t affordable = kHistogramBytes / (n_bins_ * channels_.n() * sizeof(std::int64_t) * kUsualLevels);
     return std::min(kBatchNodes, std::max<std::size_t>(1, affordable));
   }
 
   bool may_split(std::int32_t node) const {
-    return nodes_[node].depth < rules_.max_depth && tree_.count[node] >= 2 * rules_.min_samples_leaf;
+    return nodes_[node].depth < rules_.max_depth && nodes_[node].count >= 2 * rules_.min_samples_leaf;
   }
 
   void start(const TreeInputs& inputs, const TreeSample& sample) {
@@ -280,17 +301,18 @@ class TreeGrower {
     channels_ = channels_of(inputs_);
     tree_ = GrownTree{};
     tree_.n_values = inputs.n_residuals;
-    n_leaves_ = 1;
-    nodes_.assign(1, {0, {}});
-    pending_.clear();
     total_.assign(1, search_.start(inputs_, channels_));
+    nodes_.assign(1, {0, channels_.count_in(total_[0].back()), {}});
+    nodes_[0].number = tree_.add(nodes_[0].count);
+    grown_.assign(1, 0);
+    pending_.clear();
     if (has_categories_) {
       const std::vector<double> of_all = noise_of(inputs, noise);
       for (int k = 0; k < channels_.n_residuals; ++k) channels_.noise.push_back(of_all[inputs_.sketch.sum(k)]);
     }
     start_bounds();
-    tree_.add(channels_.count_in(total_[0].back()));
     search({}, may_split(0) ? std::vector<std::int32_t>{0} : std::vector<std::int32_t>{});
+    wait_for_turn(0);
   }
 
   void start_bounds() {
@@ -307,8 +329,8 @@ class TreeGrower {
   void bound_children(std::int32_t parent, std::int32_t left, std::int32_t right) {
     bounds_.push_back(bounds_[parent]);
     bounds_.push_back(bounds_[parent]);
-    const int feature = tree_.feature[parent];
-    const bool unordered = parts_missing_only(tree_.bin[parent], matrix_.n_bins[feature]);
+    const int feature = nodes_[parent].split.feature;
+    const bool unordered = parts_missing_only(nodes_[parent].split.bin, matrix_.n_bins[feature]);
     const int direction = unordered ? 0 : rules_.monotone[feature];  // zero for categories as well
     const SumReader<0, 0> counted(channels_.rules());
     const SumReader<0, 1> weighed(channels_.rules());
@@ -327,27 +349,87 @@ class TreeGrower {
 
   Bounds bounds_of(std::size_t node) const { return {bounds_.empty() ? nullptr : bounds_[node].data()}; }
 
+  bool best_first() const { return rules_.max_leaf_nodes > 0; }
+  int n_leaves() const { return static_cast<int>(tree_.n_nodes() / 2 + 1); }
+
   // The next nodes to split, from those that have a split. Returns false when there are none.
   bool take_batch() {
     batch_.clear();
-    if (rules_.max_leaf_nodes > 0) {
-      if (n_leaves_ >= rules_.max_leaf_nodes || pending_.empty()) return false;
-      std::pop_heap(pending_.begin(), pending_.end(), Worse{nodes_});
-      batch_.push_back(pending_.back());
-      pending_.pop_back();
-    } else {
-      const std::size_t n = std::min(pending_.size(), batch_nodes());
-      batch_.assign(pending_.end() - static_cast<std::ptrdiff_t>(n), pending_.end());
-      pending_.resize(pending_.size() - n);
-    }
+    best_first() ? take_best() : take_newest();
     return !batch_.empty();
+  }
+
+  void take_newest() {
+    const std::size_t n = std::min(pending_.size(), batch_nodes());
+    for (auto node = pending_.end() - static_cast<std::ptrdiff_t>(n); node != pending_.end(); ++node) {
+      batch_.push_back({*node, true});
+    }
+    pending_.resize(pending_.size() - n);
+  }
+
+  // The node with the largest gain is the next of the tree. Those that follow are split with it if a search takes as long
+  // for several nodes: their turn comes unless the children of others gain more, and until then they are not part of the
+  // tree.
+  void take_best() {
+    while (n_leaves() < rules_.max_leaf_nodes && !pending_.empty() && nodes_[pending_.front()].left != kNone) {
+      add_to_tree(pop(pending_));
+    }
+    std::vector<std::int32_t> expected = pending_;
+    for (int n = n_leaves() + 1; n <= rules_.max_leaf_nodes && !expected.empty(); ++n) {
+      const std::int32_t node = pop(expected), left = nodes_[node].left;
+      if (left == kNone) {
+        batch_.push_back({node, n < rules_.max_leaf_nodes});
+        if (batch_.size() == search_.nodes_at_once()) return;
+      } else {
+        push(expected, left);
+        push(expected, left + 1);
+      }
+    }
+  }
+
+  std::int32_t pop(std::vector<std::int32_t>& heap) const {
+    std::pop_heap(heap.begin(), heap.end(), Worse{nodes_});
+    const std::int32_t best = heap.back();
+    heap.pop_back();
+    return best;
+  }
+  // Only nodes that have a split are pushed.
+  void push(std::vector<std::int32_t>& heap, std::int32_t node) const {
+    if (!nodes_[node].split.exists()) return;
+    heap.push_back(node);
+    std::push_heap(heap.begin(), heap.end(), Worse{nodes_});
+  }
+
+  // A node of the tree, whose split is known, may be split.
+  void wait_for_turn(std::int32_t node) {
+    if (best_first()) {
+      push(pending_, node);
+    } else if (nodes_[node].split.exists()) {
+      pending_.push_back(node);
+    }
+  }
+
+  // The children of a node of the tree become part of it.
+  void add_to_tree(std::int32_t node) {
+    const NodeState state = nodes_[node];
+    tree_.feature[state.number] = state.split.feature;
+    tree_.bin[state.number] = state.split.bin;
+    tree_.missing_left[state.number] = state.split.missing_left;
+    tree_.left_codes[state.number] = state.split.left;
+    tree_.left[state.number] = static_cast<std::int32_t>(tree_.n_nodes());
+    tree_.gain[state.number] = state.split.gain;
+    for (std::int32_t child : {state.left, state.left + 1}) {
+      nodes_[child].number = tree_.add(nodes_[child].count);
+      grown_.push_back(child);
+      wait_for_turn(child);
+    }
   }
 
   void split_batch() {
     std::vector<NodeSplit> splits;
-    std::int32_t left = static_cast<std::int32_t>(tree_.n_nodes());
-    for (std::int32_t node : batch_) {
-      splits.push_back({node, left, nodes_[node].split.feature, nodes_[node].split.left});
+    std::int32_t left = static_cast<std::int32_t>(nodes_.size());
+    for (const Turn& turn : batch_) {
+      splits.push_back({turn.node, left, nodes_[turn.node].split.feature, nodes_[turn.node].split.left});
       left += 2;
     }
     search_.split(splits);
@@ -361,23 +443,17 @@ class TreeGrower {
     std::vector<std::int64_t> right_total = total_[parent];
     for (std::size_t c = 0; c < right_total.size(); ++c) right_total[c] -= left_total[c];
 
-    tree_.add(channels_.count_in(left_total.back()));
-    const std::int32_t right = tree_.add(channels_.count_in(right_total.back()));
-    tree_.feature[parent] = state.split.feature;
-    tree_.bin[parent] = state.split.bin;
-    tree_.missing_left[parent] = state.split.missing_left;
-    tree_.left_codes[parent] = state.split.left;
-    tree_.left[parent] = left;
-    tree_.gain[parent] = state.split.gain;
-    nodes_.insert(nodes_.end(), 2, {state.depth + 1, {}});
-    total_.push_back(left_total);
-    total_.push_back(right_total);
-    ++n_leaves_;
+    const std::int32_t right = left + 1;
+    nodes_[parent].left = left;
+    for (const std::vector<std::int64_t>& total : {left_total, right_total}) {
+      nodes_.push_back({state.depth + 1, channels_.count_in(total.back()), {}});
+      total_.push_back(total);
+    }
     if (!bounds_.empty()) bound_children(parent, left, right);
     features_.add_children(parent, state.split.feature);
 
     // The counts of the sums decide which child is smaller: they are global if the rows are spread over machines.
-    const bool left_smaller = tree_.count[left] <= tree_.count[right];
+    const bool left_smaller = nodes_[left].count <= nodes_[right].count;
     const std::int32_t small = left_smaller ? left : right;
     const std::int32_t large = left_smaller ? right : left;
     siblings_.push_back({parent, small, large, may_split(small)});
@@ -385,11 +461,11 @@ class TreeGrower {
 
   // The best splits of the children that may be split. If the larger child may not, the smaller may not either.
   void search_children() {
-    const bool full = rules_.max_leaf_nodes > 0 && n_leaves_ >= rules_.max_leaf_nodes;
     std::vector<Siblings> families;
     std::vector<std::int32_t> wanted;
-    for (const Siblings& pair : siblings_) {
-      if (full || !may_split(pair.large)) {
+    for (std::size_t i = 0; i < siblings_.size(); ++i) {
+      const Siblings& pair = siblings_[i];
+      if (!batch_[i].children_too || !may_split(pair.large)) {
         search_.forget(pair.parent);
         continue;
       }
@@ -399,6 +475,8 @@ class TreeGrower {
     }
     std::sort(wanted.begin(), wanted.end());
     search(families, wanted);
+    if (best_first()) return;
+    for (const Turn& turn : batch_) add_to_tree(turn.node);
   }
 
   void search(const std::vector<Siblings>& families, const std::vector<std::int32_t>& wanted) {
@@ -411,12 +489,7 @@ class TreeGrower {
     search_.search(families, candidates);
     for (const Candidate& candidate : candidates) {
       nodes_[candidate.node].split = candidate.best;
-      if (candidate.best.exists()) {
-        pending_.push_back(candidate.node);
-        if (rules_.max_leaf_nodes > 0) std::push_heap(pending_.begin(), pending_.end(), Worse{nodes_});
-      } else {
-        search_.forget(candidate.node);
-      }
+      if (!candidate.best.exists()) search_.forget(candidate.node);
     }
   }
 
@@ -427,13 +500,13 @@ class TreeGrower {
   Channels channels_;
   NodeSearch& search_;
   GrownTree tree_;
-  int n_leaves_ = 1;
-  std::vector<NodeState> nodes_;                  // by node number
+  std::vector<std::int32_t> grown_;               // the node of the growth that each node of the tree is
+  std::vector<NodeState> nodes_;                  // of the growth
   std::vector<std::vector<std::int64_t>> total_;  // sums of each node
   std::vector<std::vector<double>> bounds_;       // of the values in each node; empty without monotone features
   NodeFeatures features_;                         // per node
-  std::vector<std::int32_t> pending_;             // nodes with a split; a heap if growth is best-first
-  std::vector<std::int32_t> batch_;
+  std::vector<std::int32_t> pending_;             // nodes of the tree with a split; a heap if growth is best-first
+  std::vector<Turn> batch_;
   std::vector<Siblings> siblings_;
   std::size_t n_bins_ = 0;  // of all features, including those of missing values
 };

@@ -50,6 +50,8 @@ class HistogramSearch : public NodeSearch {
     few_rows_ = std::max(as_many, std::min(kFewRows, 2 * as_many));
   }
 
+  std::size_t nodes_at_once() const override { return here_ == nullptr ? kNodesOfMessage : 1; }
+
   std::vector<std::int64_t> start(const TreeInputs& inputs, const Channels& channels) override {
     channels_ = &channels;
     sums_.summed_by(inputs.sketch);

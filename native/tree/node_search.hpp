@@ -71,9 +71,14 @@ struct Candidate {
   Split best;  // at first none, with the gain that a split must exceed
 };
 
+// A message takes longer than the search for a few nodes.
+constexpr std::size_t kNodesOfMessage = 8;
+
 class NodeSearch {
  public:
   virtual ~NodeSearch() = default;
+  // How many nodes best-first growth splits at once. If several, the numbers of nodes differ from those of the tree.
+  virtual std::size_t nodes_at_once() const { return 1; }
   // Begins a tree and returns the sums of its root. Both arguments stay valid until the next tree.
   virtual std::vector<std::int64_t> start(const TreeInputs& inputs, const Channels& channels) = 0;
   // Sends the rows of nodes to their children.

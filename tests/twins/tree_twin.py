@@ -47,6 +47,7 @@ class Node:
     number: int
     groups: list  # groups of features that may still interact; None if all may
     bounds: list  # (lower, upper) per residual
+    seed: int  # of what is drawn for the node, from those of the nodes above it
     split: Split | None = None
     children: list = field(default_factory=list)
 
@@ -190,8 +191,7 @@ class Grower:
         if self.sample.features is not None:
             features = [f for f in features if self.sample.features[f]]
         if self.sample.node_share < 1.0 and len(features):
-            seed = mixed((self.sample.seed + mixed(node.number)) % 2**64)
-            shuffled = sorted(features, key=lambda f: mixed((seed + f) % 2**64))
+            shuffled = sorted(features, key=lambda f: mixed((node.seed + f) % 2**64))
             features = sorted(shuffled[: max(1, int(self.sample.node_share * len(features)))])
         return features
 
@@ -265,7 +265,7 @@ class Grower:
         """Grow the tree; nodes are numbered in the same order as by the kernels."""
         rows = np.arange(self.exact_residuals.shape[1]) if self.sample.rows is None else self.sample.rows
         unbounded = [(-math.inf, math.inf)] * len(self.residuals)
-        nodes = [Node(rows, 0, 0, self.rules.interactions or None, unbounded)]
+        nodes = [Node(rows, 0, 0, self.rules.interactions or None, unbounded, mixed(self.sample.seed))]
         nodes[0].split = self.best_split(nodes[0])
         pending = [nodes[0]] if nodes[0].split else []
         leaves = 1
@@ -304,7 +304,8 @@ class Grower:
             low, high = node.bounds[residual]
             below, above = (low, middle), (middle, high)
             bounds[0][residual], bounds[1][residual] = (below, above) if direction > 0 else (above, below)
-        return [Node(rows[i], node.depth + 1, number + i, groups, bounds[i]) for i in range(2)]
+        seeds = [mixed((2 * node.seed + i) % 2**64) for i in range(2)]
+        return [Node(rows[i], node.depth + 1, number + i, groups, bounds[i], seeds[i]) for i in range(2)]
 
     def leaf_value(self, node):
         g = [math.fsum(residual[node.rows]) for residual in self.exact_residuals]
