@@ -167,7 +167,7 @@ class TestResolved:
         assert repr(found) == repr(
             {
                 "method": Fading(), "loss": agbm.losses.HalfSquaredError(), "second_order": True, "max_iter": 1000,
-                "learning_rate": 0.1, "early_stopping": True, "n_members": 5, "device": "cpu", "max_depth": None,
+                "learning_rate": 0.15, "early_stopping": True, "n_members": 5, "device": "cpu", "max_depth": None,
                 "max_leaf_nodes": 8, "min_samples_leaf": 2, "l2_regularization": 3.0, "colsample_bynode": 0.5,
                 "multi_strategy": "one_output_per_tree", "views": None,
             }

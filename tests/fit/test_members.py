@@ -34,7 +34,7 @@ class TestModel:
         X = np.clip(np.round(X, 2), -0.08, 0.08)  # every part has every value, and so the same thresholds
         model = AGBMRegressor(**members(colsample_bynode=1.0)).fit(X, y)
         parts = hold_out_parts(len(y), 1 / 3, 3, None, seed_of(0))
-        one = {"n_members": 1, "colsample_bynode": 1.0, "max_depth": 2, "min_samples_leaf": 2}
+        one = {"n_members": 1, "learning_rate": 0.15, "colsample_bynode": 1.0, "max_depth": 2, "min_samples_leaf": 2}
         alone = [AGBMRegressor(**one, max_iter=model.best_iteration_).fit(X[train], y[train]) for train, _ in parts]
         np.testing.assert_allclose(model.predict(X), np.mean([m.predict(X) for m in alone], axis=0), rtol=1e-12)
         held_out = [np.mean((m.predict(X[rows]) - y[rows]) ** 2) / 2 for m, (_, rows) in zip(alone, parts, strict=True)]
@@ -60,7 +60,10 @@ class TestModel:
         X, y = regression
         split = {"X_val": X[300:], "y_val": y[300:]}
         one, three = (
-            AGBMRegressor(max_iter=10, n_members=n, colsample_bynode=1.0).fit(X[:300], y[:300], **split) for n in (1, 3)
+            AGBMRegressor(max_iter=10, learning_rate=0.1, n_members=n, colsample_bynode=1.0).fit(
+                X[:300], y[:300], **split
+            )
+            for n in (1, 3)
         )
         np.testing.assert_allclose(three.predict(X), one.predict(X), rtol=1e-12)
         sampled = AGBMRegressor(max_iter=10, n_members=3, **SAMPLED).fit(X[:300], y[:300], **split)

@@ -172,6 +172,10 @@ class TestDocstrings:
 NUMBERS = "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"
 AUTO = {
     "max_iter": [f'"auto": {RULES.iterations:,} with early stopping, otherwise {RULES.iterations_to_the_end}.'],
+    "learning_rate": [
+        f'"auto": {auto.LEARNING_RATE}; {methods.Fading.learning_rate_of_members} for several members of "fading" with '
+        "the squared error or classes.",
+    ],
     "max_leaf_nodes": [
         f"one leaf per {RULES.rows_per_leaf} training rows, but between {RULES.fewest} and {RULES.most}",
         f"({RULES.most} from {RULES.full:,} rows on)",
@@ -314,7 +318,8 @@ STATED = {
         f"`Fading(entry={DEFAULT.entry}, fade={DEFAULT.fade}, growth={DEFAULT.growth}, "
         f"look_ahead={DEFAULT.look_ahead})`",
         f"λ = look_ahead {DEFAULT.look_ahead:.0f} θ = fade {DEFAULT.fade}",
-        f"{DEFAULT.entry:.0f} · {REGRESSOR.learning_rate}, of a Newton step",
+        f"{DEFAULT.entry:.0f} · {DEFAULT.learning_rate_of_members}, of a Newton step",
+        f"the learning rate is {auto.LEARNING_RATE}:",
     ],
     "docs/algorithms.md": [
         f"`AGBM(momentum={methods.AGBM().momentum}, correction={methods.AGBM().correction})`",

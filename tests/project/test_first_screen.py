@@ -123,7 +123,6 @@ class TestTypedFigures:
         trees = float(rows[one]["trees"]) / float(rows[plain]["trees"])
         times = float(rows["agbm"]["fit time"])
         assert gain["five LightGBMs"] / gain["agbm"] < 0.5
-        assert round(times) == 2
         assert times / float(rows["agbm, no crosses"]["fit time"]) == pytest.approx(4 / 3, abs=0.05)
         stated = {
             "docs/quality.md": (
@@ -136,7 +135,10 @@ class TestTypedFigures:
                 f"its loss is {1 - loss[one] / loss[plain]:.1%} lower".replace("%", " %"),
                 f"Five members gain {1 - loss['agbm'] / loss[one]:.0%}".replace("%", " %"),
             ),
-            "docs/limits.md": ("about twice as long as one of LightGBM", "make [fits a third longer](quality.md)"),
+            "docs/limits.md": (
+                f"about {times:.1f} times as long as one of LightGBM",
+                "make [fits a third longer](quality.md)",
+            ),
         }
         for name, sentences in stated.items():
             for sentence in sentences:
@@ -185,8 +187,8 @@ def test_documents_are_short():
     """Words as `wc -w` counts them, of all pages, but for the tables of those that are generated from results."""
     pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("benchmarks/*.md"), *ROOT.glob("release/*.md")]
     lines = [(page.name, line) for page in pages for line in page.read_text().splitlines()]
-    generated = ("paper.md", "quality.md")
-    assert sum(len(line.split()) for name, line in lines if name not in generated or not line.startswith("|")) <= 39_250
+    generated = ("paper.md", "quality.md", "benchmarks.md")
+    assert sum(len(line.split()) for name, line in lines if name not in generated or not line.startswith("|")) <= 37_750
     assert len(read("README.md").split()) <= 900
 
 

@@ -42,9 +42,11 @@ class Method(RemembersNames, ABC):
     """A boosting algorithm with its settings. get_params and set_params work as in scikit-learn."""
 
     n_members: ClassVar[int] = 1
+    learning_rate_of_members: ClassVar[float] = 0.1
     colsample_bynode: ClassVar[float] = 1.0
     shares_classes: ClassVar[bool] = False
-    """What the estimators' n_members="auto", colsample_bynode="auto", and for classes multi_strategy="auto" mean."""
+    """What "auto" means for the estimators' n_members, learning_rate with several members, colsample_bynode, and
+    multi_strategy with classes."""
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "second_order": ["boolean"],
         "dropout": [Interval(numbers.Real, 0, 1, closed="left")],
@@ -141,6 +143,7 @@ class Fading(Method):
     """
 
     n_members = 5
+    learning_rate_of_members = 0.15
     colsample_bynode = 0.5
     shares_classes = True
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {

@@ -160,7 +160,7 @@ class BaseAGBM(KnowsNames, ABC):
 
     method: MethodName | Method
     max_iter: int | Auto
-    learning_rate: float
+    learning_rate: float | Auto
     loss: str | Loss
     init: Start
     max_depth: int | None

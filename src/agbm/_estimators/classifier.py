@@ -56,8 +56,9 @@ class AGBMClassifier(ClassifierMixin, CalibratedAGBM):  # type: ignore[misc]
     max_iter : int or "auto", default="auto"
         The maximum number of boosting iterations. "agbm" and "agbmr" grow two trees per iteration. "auto": 1,000 with
         early stopping, otherwise 100.
-    learning_rate : float, default=0.1
+    learning_rate : float or "auto", default="auto"
         The step size eta. For "fading", the weight that the first trees decay to; later trees keep a larger weight.
+        "auto": 0.1; 0.15 for several members of "fading" with the squared error or classes.
     loss : str or loss object, default="auto"
         The loss to minimise: "log_loss" (as "auto"), "exponential", or "cross_entropy" for y that are probabilities,
         see fit. Any object with the methods of agbm.losses.Loss is accepted.
@@ -231,7 +232,7 @@ class AGBMClassifier(ClassifierMixin, CalibratedAGBM):  # type: ignore[misc]
         *,
         method: MethodName | Method = "fading",
         max_iter: int | Auto = "auto",
-        learning_rate: float = 0.1,
+        learning_rate: float | Auto = "auto",
         loss: ClassificationLoss | Loss = "auto",
         multi_strategy: MultiStrategy = "auto",
         class_weight: ClassWeight = None,

@@ -45,7 +45,7 @@ SurvivalLoss = Literal[
 CONSTRAINTS: dict[str, list[Any]] = {
     "method": [StrOptions(set(METHODS)), Method],
     "max_iter": [Interval(numbers.Integral, 1, None, closed="left"), StrOptions({"auto"})],
-    "learning_rate": [Interval(numbers.Real, 0, None, closed="neither")],
+    "learning_rate": [Interval(numbers.Real, 0, None, closed="neither"), StrOptions({"auto"})],
     "multi_strategy": [StrOptions(set(get_args(MultiStrategy)))],
     "warm_start": ["boolean"],
     "init": [StrOptions({"prior", "zero"}), HasMethods("predict"), HasMethods("decision_function")],

@@ -51,8 +51,9 @@ class AGBMRegressor(RegressorMixin, CalibratedAGBM):  # type: ignore[misc]
     max_iter : int or "auto", default="auto"
         The maximum number of boosting iterations. "agbm" and "agbmr" grow two trees per iteration. "auto": 1,000 with
         early stopping, otherwise 100.
-    learning_rate : float, default=0.1
+    learning_rate : float or "auto", default="auto"
         The step size eta. For "fading", the weight that the first trees decay to; later trees keep a larger weight.
+        "auto": 0.1; 0.15 for several members of "fading" with the squared error or classes.
     loss : str or loss object, default="auto"
         The loss to minimise: "squared_error" (as "auto"), "absolute_error", "quantile:0.9", "expectile:0.8",
         "huber:1.5", "log_cosh", "poisson", "gamma", "tweedie:1.5", "cross_entropy" for y that are probabilities, or a
@@ -217,7 +218,7 @@ class AGBMRegressor(RegressorMixin, CalibratedAGBM):  # type: ignore[misc]
         *,
         method: MethodName | Method = "fading",
         max_iter: int | Auto = "auto",
-        learning_rate: float = 0.1,
+        learning_rate: float | Auto = "auto",
         loss: RegressionLoss | Loss = "auto",
         multi_strategy: MultiStrategy = "auto",
         init: Start = "prior",

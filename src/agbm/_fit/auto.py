@@ -20,6 +20,9 @@ EARLY_STOPPING_ROWS_OF_MEMBERS = 75
 EARLY_STOPPING_GROUPS = 1_000
 EARLY_STOPPING_GROUPS_OF_MEMBERS = 20
 
+# learning_rate="auto": that of a single model.
+LEARNING_RATE = 0.1
+
 # max_iter="auto": with and without early stopping.
 ITERATIONS = 1_000
 ITERATIONS_TO_THE_END = 100
@@ -85,6 +88,13 @@ def n_members(given: int | str, method: Method) -> int:
     return method.n_members if method.learner is None else 1
 
 
+def learning_rate(given: float | str, method: Method, n_members: int, loss: Loss) -> float:
+    """The learning rate; the mean of several members bears larger steps than one model."""
+    if not isinstance(given, str):
+        return given
+    return method.learning_rate_of_members if n_members > 1 and _is_squared_or_of_classes(loss) else LEARNING_RATE
+
+
 def early_stopping(given: bool | str, n_units: int, of_groups: bool, has_validation: bool, n_members: int) -> bool:
     """Whether training stops early; units are rows, or groups of rows that are held out as a whole."""
     if not isinstance(given, str):
@@ -141,6 +151,11 @@ def sketched_outputs(loss: Loss, is_shared: bool) -> int:
     return SKETCHED_OUTPUTS if is_shared and not traits_of(loss).several else 0
 
 
+def _is_squared_or_of_classes(loss: Loss) -> bool:
+    """Whether a loss is one of those that some rules were measured with."""
+    return traits_of(loss).trees == "larger" or traits_of(loss).l2 == "classes"
+
+
 def _has_classes(loss: Loss) -> bool:
     """Whether there is a score for each of several classes."""
     return traits_of(loss).prediction == "softmax"
@@ -152,9 +167,8 @@ def colsample_bynode(given: float | str, method: Method, loss: Loss) -> float:
 
 
 def tries_crosses(loss: Loss, n_rows: int) -> bool:
-    """Whether short runs look for crosses; the losses are those for which that was measured."""
-    traits = traits_of(loss)
-    return n_rows >= CROSSES_ROWS and (traits.trees == "larger" or traits.l2 == "classes")
+    """Whether short runs look for crosses."""
+    return n_rows >= CROSSES_ROWS and _is_squared_or_of_classes(loss)
 
 
 def min_samples_leaf(given: int | str, n_rows: int, loss: Loss) -> int:

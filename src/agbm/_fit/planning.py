@@ -158,9 +158,10 @@ def make_plan(
     if earlier and len(earlier) != n_members:
         raise ValueError(f"The run to resume has {len(earlier)} members; n_members={settings.n_members!r} differs.")
     at_once, n_threads = divided_threads(request, loss, n_members)
+    rate = auto.learning_rate(settings.learning_rate, method, n_members, loss)
     return Plan(
-        method, loss, _max_iter(request, stops_early), stops_early,
-        held_out, is_trial, n_members, at_once, n_threads, earlier, seed, list(map(reader.n_seen_by, range(n_members))),
+        method, loss, _max_iter(request, stops_early), rate, stops_early, held_out, is_trial, n_members, at_once,
+        n_threads, earlier, seed, list(map(reader.n_seen_by, range(n_members))),
     )  # fmt: skip
 
 

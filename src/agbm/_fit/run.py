@@ -27,6 +27,7 @@ class Plan(NamedTuple):
     method: Method
     loss: Loss
     max_iter: int
+    learning_rate: float
     stops_early: bool
     held_out: bool
     """Whether validation rows are held out of the given rows."""
@@ -91,7 +92,7 @@ class Run(NamedTuple):
             "loss": plan.loss,
             "second_order": plan.method.second_order,
             "max_iter": plan.max_iter,
-            "learning_rate": settings.learning_rate,
+            "learning_rate": plan.learning_rate,
             "early_stopping": plan.stops_early,
             "n_members": plan.n_members,
             "device": settings.device,

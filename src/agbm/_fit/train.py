@@ -186,7 +186,7 @@ def member_run(plan: Plan, member: Member, settings: Settings) -> MemberRun:
     fitter = member.fitter
     if member.earlier is not None:
         fitter = ReplayingFitter(member.earlier, fitter, objective)
-    options: dict[str, Any] = {"learning_rate": settings.learning_rate, "max_iter": plan.max_iter}
+    options: dict[str, Any] = {"learning_rate": plan.learning_rate, "max_iter": plan.max_iter}
     if plan.method.dropout > 0.0:
         options["drop"] = Dropout(plan.method.dropout, member.seed, objective, ensemble, member.fitter)
     return MemberRun(plan.method.steps(objective, fitter, **options), objective, ensemble)

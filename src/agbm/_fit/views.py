@@ -170,9 +170,9 @@ class _ShortRun(NamedTuple):
 def _short(settings: Settings) -> Settings:
     """Settings for one member on the rows of an audition."""
     return replace(
-        settings, views=None, n_members=1, max_iter=ITERATIONS, n_iter_no_change=ITERATIONS, learning_rate=0.1,
-        early_stopping=True, validation_fraction=HELD_OUT, callbacks=None, warm_start=False, verbose=0, scoring=None,
-        device="cpu", method=METHODS["fading"],
+        settings, views=None, n_members=1, max_iter=ITERATIONS, n_iter_no_change=ITERATIONS, early_stopping=True,
+        learning_rate=auto.LEARNING_RATE, validation_fraction=HELD_OUT, callbacks=None, warm_start=False, verbose=0,
+        scoring=None, device="cpu", method=METHODS["fading"],
     )  # fmt: skip
 
 

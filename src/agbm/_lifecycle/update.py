@@ -22,6 +22,7 @@ from .._core.spread_level import SPREAD_LEVEL, with_level
 from .._core.training import MemberRun, Record, mean_of
 from .._data.offsets import RawScores
 from .._data.rows import Given
+from .._fit import auto
 from .._fit.baseline import baseline_of_fit
 from .._fit.checks import check_combinations
 from .._fit.planning import Request, checkpoints_of
@@ -205,8 +206,9 @@ def _known(model: FittedModel, settings: Settings, rows: NewRows) -> _KnownModel
     """The model with rows that its trees have leaves for."""
     callbacks = [one for one in settings.callbacks or () if not isinstance(one, Checkpoint)]
     # All rows are used for training, and one objective serves all members.
+    rate = auto.learning_rate(settings.learning_rate, settings.method, len(model.ensembles), model.loss)
     settings = replace(
-        settings, early_stopping=False, n_members=1, max_iter=model.best_iteration, scoring=None,
+        settings, early_stopping=False, n_members=1, learning_rate=rate, max_iter=model.best_iteration, scoring=None,
         callbacks=callbacks or None,
     )  # fmt: skip
     run = rows.run(settings, model, KnownTrees(model), model.seed)  # with the random samples of the fit
@@ -262,8 +264,8 @@ class _KnownModel:
         """Makes the run of a member for a number of iterations."""
 
         def run(max_iter: int) -> MemberRun:
-            settings, ensemble, plan = self.settings, Ensemble(), self.run.plan
-            options: dict[str, Any] = {"learning_rate": settings.learning_rate, "max_iter": max_iter}
+            ensemble, plan = Ensemble(), self.run.plan
+            options: dict[str, Any] = {"learning_rate": plan.learning_rate, "max_iter": max_iter}
             if plan.method.dropout > 0.0:
                 options["drop"] = Dropout(plan.method.dropout, plan.seed_of(number), objective, ensemble, fitter)
             return MemberRun(plan.method.steps(objective, fitter, **options), objective, ensemble)

@@ -75,7 +75,7 @@ class Settings:
     """The method as progress shows it."""
     method: Method
     max_iter: int | Auto
-    learning_rate: float
+    learning_rate: float | Auto
     loss: str | Loss
     init: Start | RawScores
     """RawScores: the model that an update begins with."""

@@ -28,7 +28,7 @@ class Fits:
     def resolved(self) -> dict[str, Any]:
         """All parameters of the default, with numbers in place of "auto"."""
         model = self({"max_iter": 1})
-        names = ("max_leaf_nodes", "min_samples_leaf", "l2_regularization", "colsample_bynode")
+        names = ("learning_rate", "max_leaf_nodes", "min_samples_leaf", "l2_regularization", "colsample_bynode")
         automatic = {name: model.resolved_params_[name] for name in names}
         return {**model.set_params(**self._shared).get_params(), **automatic}
 
