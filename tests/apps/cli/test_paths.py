@@ -157,8 +157,12 @@ class TestUnwritablePaths:
 def piped_to(name):
     """A named pipe whose content is copied to a file."""
     os.mkfifo("pipe")
-    with open(name, "wb") as file, subprocess.Popen(["cat", "pipe"], stdout=file):
-        yield "pipe"
+    with open(name, "wb") as file, subprocess.Popen(["cat", "pipe"], stdout=file) as copy:
+        try:
+            yield "pipe"
+        except BaseException:
+            copy.kill()  # nobody may have opened the pipe, for which it would wait
+            raise
     os.remove("pipe")
 
 
