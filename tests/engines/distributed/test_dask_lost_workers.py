@@ -53,12 +53,15 @@ def _no_test_hangs():
 
 
 class Killer:
-    """Kills a worker some time after an iteration, or after the start of a fit, and starts another in its place."""
+    """Kills a worker some time after an iteration, or after the start of a fit, and starts another in its place.
+
+    The last iteration but one waits for it, so that it is never too late.
+    """
 
     def __init__(self, cluster, rng, seconds):
         self._cluster = cluster
         self._victim = str(rng.choice(list(cluster.workers)))
-        self._iteration = int(rng.integers(-1, KILL_ITERATIONS - 1))
+        self._iteration = int(rng.integers(-1, KILL_ITERATIONS))
         self._thread = threading.Timer(seconds * rng.random(), self._kill)
         self.done = False
 
@@ -69,17 +72,13 @@ class Killer:
     def __call__(self, record):
         if record.iteration == self._iteration:
             self._thread.start()
+        if record.iteration == KILL_ITERATIONS - 1:
+            self._thread.join(SECONDS)
 
     def _kill(self):
         self._cluster.kill(self._victim)
         self._cluster.add()
         self.done = True
-
-    def end(self):
-        """Whether the worker was dead before the fit was at its end."""
-        in_time = self.done
-        self._thread.join(SECONDS)
-        return in_time
 
 
 def test_fit_survives_killed_workers(cluster, tmp_path, monkeypatch):
@@ -94,20 +93,16 @@ def test_fit_survives_killed_workers(cluster, tmp_path, monkeypatch):
     )
     expected = bytes_of(model.fit(table, y), tmp_path)
     rng = np.random.default_rng(os.getpid())
-    runs = 0
-    for _ in range(2 * N_KILLS):
+    for _ in range(N_KILLS):
         signal.alarm(ALARM)
         cluster.resize(3)
         killer = Killer(cluster, rng, seconds=0.5)
         survivor = on_dask(model).set_params(callbacks=[killer])
         killer.begin()
         survivor.fit(X, lazy_y)
-        runs += killer.end()
+        assert killer.done
         survivor.set_params(callbacks=None)
         assert bytes_of(survivor, tmp_path) == expected
-        if runs == N_KILLS:
-            break
-    assert runs == N_KILLS
 
 
 @pytest.mark.filterwarnings("ignore:The cluster has no workers")
