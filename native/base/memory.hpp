@@ -1,4 +1,5 @@
-// Memory for large arrays: in large pages if the system has them, and returned to the system as soon as it is freed.
+// Memory for large arrays: in large pages if the system has them, and returned to the system as soon as it is freed. All
+// arrays begin with a cache line.
 //
 // The rows of a node are scattered over the matrix, and with pages of 4 KiB most accesses would also miss the TLB. The
 // memory is not kept by an allocator for later arrays, because it would then count as memory that a fit uses.
@@ -6,7 +7,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -20,6 +20,7 @@
 namespace agbm {
 
 constexpr std::size_t kLargePage = std::size_t{1} << 21;
+constexpr std::align_val_t kCacheLine{64};
 
 #if defined(__linux__)
 constexpr bool kMapped = true;
@@ -49,13 +50,13 @@ inline void unmap_pages(void*, std::size_t) {}
 inline bool mapped(std::size_t n_bytes) { return kMapped && n_bytes >= 2 * kLargePage; }
 
 inline void* allocate_large(std::size_t n_bytes) {
-  void* memory = mapped(n_bytes) ? map_pages(n_bytes) : std::malloc(n_bytes > 0 ? n_bytes : 1);
+  void* memory = mapped(n_bytes) ? map_pages(n_bytes) : ::operator new(n_bytes, kCacheLine);
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
 }
 // n_bytes: the size passed to allocate_large().
 inline void free_large(void* memory, std::size_t n_bytes) noexcept {
-  mapped(n_bytes) ? unmap_pages(memory, n_bytes) : std::free(memory);
+  mapped(n_bytes) ? unmap_pages(memory, n_bytes) : ::operator delete(memory, kCacheLine);
 }
 
 // An uninitialised array.

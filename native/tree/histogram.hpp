@@ -7,7 +7,9 @@
 #include <cstring>
 #include <utility>
 
+#include "base/memory.hpp"
 #include "base/parallel.hpp"
+#include "base/simd.hpp"
 #include "bins/matrix.hpp"
 #include "tree/quantise.hpp"
 
@@ -23,16 +25,28 @@ struct HistogramTask {
   std::int64_t* cells;  // of the group
 };
 
-// Two neighbouring integers, added by one instruction.
-typedef std::int64_t Pair __attribute__((vector_size(16), aligned(8), may_alias));  // not using: see simd.hpp
-inline void add_pair(std::int64_t* to, const std::int64_t* x) {
-  *reinterpret_cast<Pair*>(to) += *reinterpret_cast<const Pair*>(x);
+// Neighbouring integers, added by one instruction.
+template <class Words>
+AGBM_INLINE inline void add_words(std::int64_t* to, const std::int64_t* x) {
+  Words sums, values;
+  std::memcpy(&sums, to, sizeof sums);
+  std::memcpy(&values, x, sizeof values);
+  sums += values;
+  std::memcpy(to, &sums, sizeof sums);
 }
 
-template <int Channels>
-void add_cell(std::int64_t* cell, const std::int64_t* value) {
-  for (int c = 0; c + 1 < Channels; c += 2) add_pair(cell + c, value + c);
-  if constexpr (Channels % 2 == 1) cell[Channels - 1] += value[Channels - 1];
+// `Vectors`: of the widest register that may be used.
+template <int Channels, class Vectors = Vectors128>
+AGBM_INLINE inline void add_cell(std::int64_t* cell, const std::int64_t* value) {
+  int c = 0;
+  if constexpr (Vectors::kLanes >= 8) {
+    for (; c + 8 <= Channels; c += 8) add_words<Vectors512::Words>(cell + c, value + c);
+  }
+  if constexpr (Vectors::kLanes >= 4) {
+    for (; c + 4 <= Channels; c += 4) add_words<Vectors256::Words>(cell + c, value + c);
+  }
+  for (; c + 2 <= Channels; c += 2) add_words<Vectors128::Words>(cell + c, value + c);
+  if (c < Channels) cell[c] += value[c];
 }
 
 // Whether codes are read eight at a time, if a group has as many. On 64-bit ARM, loads limit the adds, and this takes
@@ -97,19 +111,21 @@ void add_rows(const HistogramTask& given) {
 // Trees for some residuals with a hessian each: loops over columns, with straight-line code for one.
 template <int Channels>
 void add_rows_by_column(const HistogramTask& given, const ColumnGroup& group) {
-  const HistogramTask task = given;
-  const int width = group.width;
-  const std::size_t stride = std::size_t{static_cast<unsigned>(group.cells)} * Channels;
-  for (std::size_t i = 0; i < task.n; ++i) {
-    const std::size_t row = task.rows != nullptr ? task.rows[i] : task.first_row + i;
-    const std::uint8_t* code = task.codes + row * width;
-    std::array<std::int64_t, Channels> value;
-    std::copy_n(task.packed + row * Channels, Channels, value.begin());
-    std::int64_t* cells = task.cells;
-    for (int j = 0; j < width; ++j, cells += stride) {
-      add_cell<Channels>(cells + std::size_t{code[j]} * Channels, value.data());
+  vectorised_by_register([&](auto vectors) AGBM_INLINE {
+    const HistogramTask task = given;
+    const int width = group.width;
+    const std::size_t stride = std::size_t{static_cast<unsigned>(group.cells)} * Channels;
+    for (std::size_t i = 0; i < task.n; ++i) {
+      const std::size_t row = task.rows != nullptr ? task.rows[i] : task.first_row + i;
+      const std::uint8_t* code = task.codes + row * width;
+      std::array<std::int64_t, Channels> value;
+      std::copy_n(task.packed + row * Channels, Channels, value.begin());
+      std::int64_t* cells = task.cells;
+      for (int j = 0; j < width; ++j, cells += stride) {
+        add_cell<Channels, decltype(vectors)>(cells + std::size_t{code[j]} * Channels, value.data());
+      }
     }
-  }
+  });
 }
 
 // Any number of channels: trees for many residuals.
@@ -250,7 +266,7 @@ class HistogramBuilder {
     std::memset(node.histogram, 0, group_cells(group) * sizeof(std::int64_t));
     if (!form_.in_blocks()) return add_to(group, node, begin);
     const std::size_t n_cells = matrix_.n_cells(group);
-    std::vector<std::int64_t> sums(n_cells * form_.n);
+    LargeVector<std::int64_t> sums(n_cells * form_.n);
     for (std::size_t from = 0; from < node.n; from += kCountedRows) {
       std::fill(sums.begin(), sums.end(), 0);
       const Row* rows = node.rows == nullptr ? nullptr : node.rows + from;
@@ -348,7 +364,7 @@ class HistogramBuilder {
   std::size_t n_before_ = 0, first_ = 0;
   std::vector<Piece> pieces_;
   std::vector<Merge> merges_;
-  std::vector<std::int64_t> buffer_;
+  LargeVector<std::int64_t> buffer_;
 };
 
 // Replaces the histogram of a parent by that of its larger child: parent - smaller child, exact.

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/memory.hpp"
 #include "base/parallel.hpp"
 #include "bins/matrix.hpp"
 #include "tree/histogram.hpp"
@@ -218,7 +219,7 @@ class HistogramSearch : public NodeSearch {
   // Builds the histogram of one group after the other in a buffer, and scans it at once.
   void scan_rows(Scan& scan, const Candidate& candidate) {
     std::vector<std::int64_t> scratch(scratch_size());
-    std::vector<std::int64_t> cells(most_group_cells_ * channels_->n());
+    LargeVector<std::int64_t> cells(most_group_cells_ * channels_->n());
     for (const int* feature = scan.begin; feature < scan.end;) {
       const int g = matrix_.group_of_feature(*feature);
       const ColumnGroup& group = matrix_.groups[g];
@@ -281,7 +282,7 @@ class HistogramSearch : public NodeSearch {
   const TreeRows* here_;
   const Channels* channels_ = nullptr;                 // of the tree that is being grown
   std::vector<std::int32_t> slots_;                    // per node: that of its histogram, if it keeps one
-  std::vector<std::vector<std::int64_t>> histograms_;  // by slot
+  std::vector<LargeVector<std::int64_t>> histograms_;  // by slot
   std::vector<std::int32_t> free_slots_;
   std::vector<Scan> scans_;
   const bool has_shared_columns_;
