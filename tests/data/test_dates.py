@@ -1,5 +1,6 @@
 """Dates, durations and ordered categories: as features, from every kind of table, the same at prediction."""
 
+import pickle
 import warnings
 from datetime import date, datetime, time, timedelta
 from functools import partial
@@ -294,11 +295,29 @@ class TestModel:
         with pytest.warns(UserWarning, match="ordered categories that were not there in fit, such as 'xl'"):
             model.predict(text.assign(size="xl"))
 
+    def test_predictor_of_rows_by_name(self):
+        frame, y = dated()
+        frame = frame.assign(text=frame["when"].dt.strftime("%d/%m/%Y %H:%M"))
+        frame.loc[3:5, ["when", "text"]] = None
+        model = AGBMRegressor(**FAST).fit(frame, y)
+        predictor, expected = model.predictor(), model.predict(frame)
+        records = frame.to_dict("records")
+        assert np.array_equal(predictor(records), expected)
+        assert [predictor(record) for record in records[:20]] == expected[:20].tolist()
+        assert pickle.loads(pickle.dumps(predictor))(records[7]) == expected[7]
+        with pytest.raises(ValueError, match="column 'text' has dates in other rows, but none here that can be read"):
+            predictor({**records[0], "text": "soon"})
+        with pytest.raises(
+            TypeError, match=r"columns \['when', 'size', 'colour', 'text'\] are categories or dates; got an array"
+        ):
+            predictor(np.zeros(frame.shape))
+        unnamed = AGBMRegressor(**FAST).fit(frame.to_numpy(dtype=object), y)
+        with pytest.raises(TypeError, match=r"columns \[\d.*\] of the model are dates or ordered categories"):
+            unnamed.predictor()(np.zeros(frame.shape))
+
     def test_what_needs_numbers_says_so(self):
         frame, y = dated()
         model = AGBMRegressor(**FAST).fit(frame[["a", "when"]], y)
-        with pytest.raises(ValueError, match=r"columns \[1\] of the model are dates"):
-            model.predictor()
         with pytest.raises(ValueError, match="are dates, which partial dependence cannot vary"):
             agbm.plot.partial_dependence(model, frame, ["when"])
         with pytest.raises(ValueError, match="are dates, of which parts repeat"):

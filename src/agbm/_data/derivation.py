@@ -153,11 +153,14 @@ class Derivation:
         """Names of all features, from those of the columns."""
         return [*map(str, names), *(f"{names[f]}: {part}" for f, part in self.parts)]
 
-    def apply(self, X: Table) -> Derived:
-        """Numbers in place of all columns that are derived from, and the parts of dates at the end."""
+    def apply(self, X: Table, names: list[Any] | None = None) -> Derived:
+        """Numbers in place of all columns that are derived from, and the parts of dates at the end.
+
+        `names`: of the columns of an array, for errors.
+        """
         if not self:
             return NOTHING_DERIVED
-        columns = Columns(X)
+        columns = Columns(X, names)
         names = columns.names
         new: dict[int, Array] = {f: self._positions(columns, f) for f in self.ordered}
         new |= {f: self._numbers(columns, f) for f in self.numbers}

@@ -19,7 +19,7 @@ from .crosses import Cross, sees_all, with_crosses
 from .derivation import NO_DERIVATION, Derivation
 from .plain_tables import has_columns, plain_numbers
 from .rows import RemoteMatrix, plain
-from .tables import Categories, as_table, explain, is_missing, needs_reading
+from .tables import NOTHING_DERIVED, Categories, Derived, as_table, explain, is_missing, needs_reading
 
 _OPTIONS: dict[str, Any] = {
     "dtype": [np.float64, np.float32],
@@ -155,24 +155,48 @@ class TableReader:
 
     def of_records(self, records: Sequence[Mapping[Any, Any]]) -> Array:
         """Rows, each a mapping of the names of all columns to values, as a matrix for the kernels, without crosses."""
-        if self.names is None:
-            raise TypeError("X must be an array of type float32 or float64: the columns of the model have no names.")
-        names, categorical = self.names.tolist(), self.categories.of
-        X = np.empty((len(records), len(names)))
-        for i, record in enumerate(records):
-            try:
-                values = [record[name] for name in names]
-            except (KeyError, TypeError) as error:
-                raise ValueError(
-                    f"X: row {i} must be a mapping with a value for each of {names}; got {record!r}."
-                ) from error
-            if len(record) > len(names):
-                raise ValueError(f"X: row {i} has columns {sorted(set(record).difference(names))}, which fit had not.")
-            X[i] = [
+        rows = [self._values_of(record, i) for i, record in enumerate(records)]
+        X, categorical, derived = np.empty((len(rows), self.n_columns)), self.categories.of, self._derived_of(rows)
+        columns: Any = (
+            [f for f in range(self.n_columns) if f not in derived.instead] if derived.instead else slice(None)
+        )
+        for i, values in enumerate(rows):
+            X[i, columns] = [
                 value if type(value) is float and f not in categorical else self._number_of(f, value, i)
                 for f, value in enumerate(values)
+                if f not in derived.instead
             ]
-        return X
+        for f, numbers in derived.instead.items():
+            X[:, f] = numbers
+        return np.column_stack([X, *derived.after]) if derived.after else X
+
+    def _values_of(self, record: Mapping[Any, Any], row: int) -> list[Any]:
+        """The values of a record in the order of the columns."""
+        if self.names is None:
+            raise TypeError("X must be an array of type float32 or float64: the columns of the model have no names.")
+        names = self._names
+        try:
+            values = [record[name] for name in names]
+        except (KeyError, TypeError) as error:
+            raise ValueError(
+                f"X: row {row} must be a mapping with a value for each of {names}; got {record!r}."
+            ) from error
+        if len(record) > len(names):
+            raise ValueError(f"X: row {row} has columns {sorted(set(record).difference(names))}, which fit had not.")
+        return values
+
+    @cached_property
+    def _names(self) -> list[Any]:
+        return [] if self.names is None else self.names.tolist()
+
+    def _derived_of(self, rows: Sequence[Sequence[Any]]) -> Derived:
+        """Numbers that are derived from rows of values."""
+        if not self.derivation:
+            return NOTHING_DERIVED
+        table = np.empty((len(rows), self.n_columns), dtype=object)
+        for i, values in enumerate(rows):
+            table[i] = values
+        return self.derivation.apply(table, self._names)
 
     def _number_of(self, f: int, value: Any, row: int) -> float:
         """A value of a record as a number, with a code for a category."""

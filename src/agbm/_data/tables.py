@@ -355,13 +355,16 @@ class Factors(NamedTuple):
 class Columns:
     """The columns of a table, read one at a time: those of pandas as they are, others through narwhals."""
 
-    def __init__(self, X: Table) -> None:
+    def __init__(self, X: Table, names: list[Any] | None = None) -> None:
         self._X: Any = X
         self._is_pandas = is_of_pandas(X, "DataFrame")
+        self._names = names
 
     @cached_property
     def names(self) -> list[Any]:
         """The names of the columns, or their positions if they have none."""
+        if self._names is not None:
+            return self._names
         if self._is_pandas:
             return _unique_names(self._X)
         return list(range(_n_columns(self._X))) if self._frame is None else list(self._frame.columns)

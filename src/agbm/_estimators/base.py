@@ -356,7 +356,6 @@ class BaseAGBM(KnowsNames, ABC):
         """A predictor of the current model, with results of a kind."""
         check_is_fitted(self)
         model = self.model_
-        model.check_has_numbers("predictor() accepts numbers and categories only")
         if not isinstance(model.start, np.ndarray):
             raise ValueError(f"predictor() needs init='prior' or init='zero'; the model has init={model.start!r}.")
         model.check_has_trees("predictor")

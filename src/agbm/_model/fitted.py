@@ -274,14 +274,6 @@ class FittedModel:
         if not self.has_trees and self.models:
             raise ValueError(f"{name}() works with trees only; this model has learner={self.method.learner!r}.")
 
-    def check_has_numbers(self, why: str) -> None:
-        """Raise ValueError if columns are dates or ordered categories; `why` says what needs numbers."""
-        if self.reader.derived:
-            raise ValueError(
-                f"{why}, but columns {self.reader.derived} of the model are dates or ordered categories; use predict, "
-                "or convert them to numbers before fit."
-            )
-
     def gains(self) -> tuple[NDArray[np.int64], Array]:
         """The columns that trees split on, and the total gain of each; trees are multiplied by their weights.
 

@@ -87,10 +87,16 @@ class Predictor:
     def _checked(self, X: AnyArray) -> AnyArray:
         """X with two dimensions, and codes for categories."""
         n, categories, names = self._reader.n_columns, self._reader.categories, self._reader.names
-        if categories.of and names is not None:
+        others = sorted([*categories.of, *self._reader.derived])
+        if others and names is not None:
             raise TypeError(
                 f"X must be rows by name, such as {{{names[0]!r}: value, ...}}, since columns "
-                f"{names[sorted(categories.of)].tolist()} are categories; got an array."
+                f"{names[others].tolist()} are categories or dates; got an array."
+            )
+        if self._reader.derived:
+            raise TypeError(
+                f"X: columns {self._reader.derived} of the model are dates or ordered categories, and no column has a "
+                "name; use predict, or fit a table whose columns have names."
             )
         if X.dtype not in FLOATS:
             raise TypeError(f"X must be a NumPy array of type float32 or float64; got {X.dtype}.")
