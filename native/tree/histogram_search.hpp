@@ -219,15 +219,15 @@ class HistogramSearch : public NodeSearch {
   // Builds the histogram of one group after the other in a buffer, and scans it at once.
   void scan_rows(Scan& scan, const Candidate& candidate) {
     std::vector<std::int64_t> scratch(scratch_size());
-    LargeVector<std::int64_t> cells(most_group_cells_ * channels_->n());
+    const LargeArray<std::int64_t> cells = large_array<std::int64_t>(most_group_cells_ * channels_->n());
     for (const int* feature = scan.begin; feature < scan.end;) {
       const int g = matrix_.group_of_feature(*feature);
       const ColumnGroup& group = matrix_.groups[g];
-      here_->build_group(group, candidate.node, cells.data());
+      here_->build_group(group, candidate.node, cells.get());
       for (; feature < scan.end && matrix_.group_of_feature(*feature) == g; ++feature) {
         const std::size_t offset =
             matrix_.cell_offset[matrix_.places[*feature].column] - matrix_.cell_offset[group.first_column];
-        scan_feature(scan.best, candidate, *feature, cells.data() + offset * channels_->n(), scratch.data());
+        scan_feature(scan.best, candidate, *feature, cells.get() + offset * channels_->n(), scratch.data());
       }
     }
   }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
@@ -23,6 +24,7 @@ from .._base.types import AnyArray, Table, Values
 from .._core.methods import METHODS, Method, RemembersNames, method_of, owners_of
 from .._core.training import Watcher
 from .._data.rows import Given
+from .._data.tables import is_on_gpu
 from .._engines.device import chosen_device, model_on_device, predict_elsewhere, rows_of_device
 from .._fit.checks import check_combinations, watched_rows
 from .._fit.planning import Request, checkpoints_of
@@ -205,14 +207,29 @@ class BaseAGBM(KnowsNames, ABC):
         earlier = self.model_ if self.warm_start and self.__sklearn_is_fitted__() else None
         if earlier is not None:
             check_continues(settings, earlier)
-        settings = replace(settings, device=_device_of_fit(settings, given.X, source))
-        if settings.device != "cpu":
-            source = rows_of_device(settings.device)
+        rows = partial(Request, kind=self._kind, earlier=earlier), given, validation, watched
+        device = _device_of_fit(settings, given.X, source)
+        try:
+            return self._fit_on(device, settings, source, *rows)
+        except MemoryError as error:
+            if device == "cpu" or settings.device != "auto" or is_on_gpu(given.X):
+                raise
+            warnings.warn(f"device='auto': {error} The CPU is used.", UserWarning, stacklevel=3)
+        return self._fit_on("cpu", settings, source, *rows)
+
+    def _fit_on(
+        self, device: DeviceName, settings: Settings, source: RowSource | None, request_of: Callable[..., Request],
+        given: Given, validation: Given, watched: Mapping[str, Given],
+    ) -> Self:  # fmt: skip
+        settings = replace(settings, device=device)
+        if device != "cpu":
+            source = rows_of_device(device)
         replay = self._replay
 
         def prepared(settings: Settings, seed: int | None) -> Run:
-            request = Request(settings, self._kind, earlier, seed=seed)
-            return prepare(request, source, given, None if validation.X is None else validation, watched)
+            return prepare(
+                request_of(settings, seed=seed), source, given, None if validation.X is None else validation, watched
+            )
 
         if replay is not None:
             replay.run(*settled(prepared, settings, replay.seed))

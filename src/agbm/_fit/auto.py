@@ -39,7 +39,8 @@ MAX_LEAF_NODES_OF_DISTRIBUTIONS = 16
 
 # With many classes, labels or targets, the splits of trees for all of them are chosen by this many, drawn for each
 # tree: the loss is about that of trees that look at all (docs/design.md), and histograms have a fraction of the sums.
-SKETCHED_OUTPUTS = 5
+# With a hessian each, the sums of a cell then fill a cache line.
+SKETCHED_OUTPUTS = 4
 
 # views="auto": crosses are looked for from this number of rows on. With fewer, too few are held out of a short run.
 CROSSES_ROWS = 2_000

@@ -56,6 +56,21 @@ def test_large_tables(data, device, large, tmp_path):
     assert not device.launched, "one row less"
 
 
+def test_full_memory(data, device, large, monkeypatch, tmp_path):
+    expected = AGBMRegressor(**SMALL).fit(*data)
+
+    def full(*_):
+        raise MemoryError("the memory of the GPU is full.")
+
+    monkeypatch.setattr(device, "empty", full)
+    with pytest.warns(UserWarning, match=r"device='auto': the memory of the GPU is full\. The CPU is used\."):
+        model = AGBMRegressor(**AUTO).fit(*data)
+    assert model.resolved_params_["device"] == "cpu"
+    assert bytes_of(model, tmp_path / "auto") == bytes_of(expected, tmp_path / "cpu")
+    with pytest.raises(MemoryError):
+        AGBMRegressor(**SMALL, device="cuda").fit(*data)
+
+
 def test_usual_limit(data, device):
     assert AGBMRegressor(**AUTO).fit(*data).resolved_params_["device"] == "cpu"
     for columns, name in ((28, "cuda"), (27, "cpu")):
