@@ -207,34 +207,31 @@ class BaseAGBM(KnowsNames, ABC):
         earlier = self.model_ if self.warm_start and self.__sklearn_is_fitted__() else None
         if earlier is not None:
             check_continues(settings, earlier)
-        rows = partial(Request, kind=self._kind, earlier=earlier), given, validation, watched
+        replay = self._replay
+
+        def fit_on(device: DeviceName) -> None:
+            where = source if device == "cpu" else rows_of_device(device)
+
+            def prepared(settings: Settings, seed: int | None) -> Run:
+                request = Request(settings, self._kind, earlier, seed=seed)
+                return prepare(request, where, given, None if validation.X is None else validation, watched)
+
+            of_device = replace(settings, device=device)
+            if replay is not None:
+                replay.run(*settled(prepared, of_device, replay.seed))
+            else:
+                self._keep(train(prepared, of_device), notes={})
+
         device = _device_of_fit(settings, given.X, source)
         try:
-            return self._fit_on(device, settings, source, *rows)
+            fit_on(device)
+            return self
         except MemoryError as error:
             if device == "cpu" or settings.device != "auto" or is_on_gpu(given.X):
                 raise
             warnings.warn(f"device='auto': {error} The CPU is used.", UserWarning, stacklevel=3)
-        return self._fit_on("cpu", settings, source, *rows)
-
-    def _fit_on(
-        self, device: DeviceName, settings: Settings, source: RowSource | None, request_of: Callable[..., Request],
-        given: Given, validation: Given, watched: Mapping[str, Given],
-    ) -> Self:  # fmt: skip
-        settings = replace(settings, device=device)
-        if device != "cpu":
-            source = rows_of_device(device)
-        replay = self._replay
-
-        def prepared(settings: Settings, seed: int | None) -> Run:
-            return prepare(
-                request_of(settings, seed=seed), source, given, None if validation.X is None else validation, watched
-            )
-
-        if replay is not None:
-            replay.run(*settled(prepared, settings, replay.seed))
-            return self
-        return self._keep(train(prepared, settings), notes={})
+        fit_on("cpu")
+        return self
 
     def _read(self, given: Given, name: str = "y") -> Given:
         """The rows in a form that a fit can use; `name` is that of y in errors."""
