@@ -207,31 +207,27 @@ class BaseAGBM(KnowsNames, ABC):
         earlier = self.model_ if self.warm_start and self.__sklearn_is_fitted__() else None
         if earlier is not None:
             check_continues(settings, earlier)
+        chosen = _device_of_fit(settings, given.X, source)
+        if chosen != "cpu":
+            source = rows_of_device(chosen)
         replay = self._replay
 
-        def fit_on(device: DeviceName) -> None:
-            where = source if device == "cpu" else rows_of_device(device)
+        def prepared(settings: Settings, seed: int | None) -> Run:
+            request = Request(settings, self._kind, earlier, seed=seed)
+            return prepare(request, source, given, None if validation.X is None else validation, watched)
 
-            def prepared(settings: Settings, seed: int | None) -> Run:
-                request = Request(settings, self._kind, earlier, seed=seed)
-                return prepare(request, where, given, None if validation.X is None else validation, watched)
-
-            of_device = replace(settings, device=device)
-            if replay is not None:
-                replay.run(*settled(prepared, of_device, replay.seed))
-            else:
-                self._keep(train(prepared, of_device), notes={})
-
-        device = _device_of_fit(settings, given.X, source)
-        try:
-            fit_on(device)
+        of_device = replace(settings, device=chosen)
+        if replay is not None:
+            replay.run(*settled(prepared, of_device, replay.seed))
             return self
+        try:
+            return self._keep(train(prepared, of_device), notes={})
         except MemoryError as error:
-            if device == "cpu" or settings.device != "auto" or is_on_gpu(given.X):
+            if chosen == "cpu" or settings.device != "auto" or is_on_gpu(given.X):
                 raise
             warnings.warn(f"device='auto': {error} The CPU is used.", UserWarning, stacklevel=3)
-        fit_on("cpu")
-        return self
+        source = None
+        return self._keep(train(prepared, replace(settings, device="cpu")), notes={})
 
     def _read(self, given: Given, name: str = "y") -> Given:
         """The rows in a form that a fit can use; `name` is that of y in errors."""
