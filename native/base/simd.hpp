@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <cpuid.h>
@@ -55,6 +56,60 @@ struct Vectors512 {
   using Numbers = double __attribute__((vector_size(64)));
   using Words = std::int64_t __attribute__((vector_size(64)));
   using Halves = std::int32_t __attribute__((vector_size(64)));
+};
+
+// Lanes of two vectors in another order; those of the second follow those of the first.
+template <class Words, int... Lanes>
+AGBM_INLINE inline Words shuffled(Words first, Words second, std::integer_sequence<int, Lanes...>) {
+#if defined(__clang__)
+  return __builtin_shufflevector(first, second, Lanes...);
+#else
+  return __builtin_shuffle(first, second, Words{Lanes...});
+#endif
+}
+
+// Operations on vectors of one register, `Words` of `Vectors`.
+template <class Vectors>
+struct WordLanes {
+  static constexpr int kLanes = Vectors::kLanes;
+  using Words = typename Vectors::Words;
+
+  // The sums of each lane and those before it.
+  AGBM_INLINE static Words prefix_sums(Words x) {
+    x += moved_up<1>(x, kAll);
+    if constexpr (kLanes > 2) x += moved_up<2>(x, kAll);
+    if constexpr (kLanes > 4) x += moved_up<4>(x, kAll);
+    return x;
+  }
+  AGBM_INLINE static Words last_in_all(Words x) { return last(x, kAll); }
+  // Every second word of 2 kLanes words, from the first or the second one on.
+  AGBM_INLINE static Words even(Words first, Words second) { return alternate<0>(first, second, kAll); }
+  AGBM_INLINE static Words odd(Words first, Words second) { return alternate<1>(first, second, kAll); }
+  AGBM_INLINE static bool all_negative(Words x) {
+    if constexpr (kLanes > 4) x &= rotated<4>(x, kAll);
+    if constexpr (kLanes > 2) x &= rotated<2>(x, kAll);
+    return (x[0] & x[1]) < 0;
+  }
+
+ private:
+  static constexpr std::make_integer_sequence<int, kLanes> kAll{};
+
+  template <int N, int... Lanes>
+  AGBM_INLINE static Words moved_up(Words x, std::integer_sequence<int, Lanes...>) {
+    return shuffled(Words{}, x, std::integer_sequence<int, (Lanes < N ? Lanes : kLanes + Lanes - N)...>());
+  }
+  template <int N, int... Lanes>
+  AGBM_INLINE static Words rotated(Words x, std::integer_sequence<int, Lanes...>) {
+    return shuffled(x, x, std::integer_sequence<int, Lanes + N...>());
+  }
+  template <int... Lanes>
+  AGBM_INLINE static Words last(Words x, std::integer_sequence<int, Lanes...>) {
+    return shuffled(x, x, std::integer_sequence<int, kLanes - 1 + 0 * Lanes...>());
+  }
+  template <int From, int... Lanes>
+  AGBM_INLINE static Words alternate(Words first, Words second, std::integer_sequence<int, Lanes...>) {
+    return shuffled(first, second, std::integer_sequence<int, (2 * Lanes + From)...>());
+  }
 };
 
 #if defined(__x86_64__) && defined(__GNUC__)

@@ -12,6 +12,7 @@
 #include <functional>
 #include <limits>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 #include "base/hash.hpp"
@@ -102,12 +103,14 @@ class NodeFeatures {
   }
 
   void sample_share(std::vector<int>& features, std::int32_t node) const {
-    const auto draw = [&](int feature) { return mixed(seeds_[node] + static_cast<std::uint64_t>(feature)); };
+    std::vector<std::pair<std::uint64_t, int>> draws;  // all of which differ
+    draws.reserve(features.size());
+    for (int f : features) draws.emplace_back(mixed(seeds_[node] + static_cast<std::uint64_t>(f)), f);
     const double share = sample_.node_share * static_cast<double>(features.size());
-    const auto end = features.begin() + std::max<std::ptrdiff_t>(1, static_cast<std::ptrdiff_t>(share));
-    // The features with the smallest random draws, all of which differ.
-    std::nth_element(features.begin(), end - 1, features.end(), [&](int a, int b) { return draw(a) < draw(b); });
-    features.erase(end, features.end());
+    const auto n = std::max<std::ptrdiff_t>(1, static_cast<std::ptrdiff_t>(share));
+    std::nth_element(draws.begin(), draws.begin() + n - 1, draws.end());
+    features.clear();
+    for (std::ptrdiff_t i = 0; i < n; ++i) features.push_back(draws[i].second);
   }
 
   // Features of one group of columns follow each other, so that its histogram is built once.

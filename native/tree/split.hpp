@@ -87,11 +87,12 @@ class SumVectors {
     return HasHessian ? (total < floor_ ? none - std::numeric_limits<double>::infinity() : score) : score;
   }
 
-  // Whether the scores of two sides may add up to `bound`, or numbers are too small to tell: all bits of a lane, or none.
-  // Few cuts may, and this takes a fraction of the time of two divisions per group: the scores are added up as one
-  // fraction. `count`: the rows of both sides. The minimum of hessians is ignored, since it only lowers scores.
-  AGBM_INLINE Words may_reach(const Words (&left)[kChannels], const Words (&right)[kChannels], double count,
-                              double bound) const {
+  // Negative if the scores of two sides cannot add up to `bound`. Most cuts cannot, and this takes a fraction of the time
+  // of two divisions per group: the scores are added up as one fraction. `count`: the rows of both sides. The minimum of
+  // hessians is ignored, since it only lowers scores. The sign of a difference, because compilers take comparisons of
+  // vectors apart, lane by lane.
+  AGBM_INLINE Words less_than(double bound, const Words (&left)[kChannels], const Words (&right)[kChannels],
+                              double count) const {
     Numbers numerator = {}, denominator = Numbers{} + 1.0;
     for (int group = 0; group < kGroups; ++group) {
       const Numbers of_left = hessian(left, group), of_right = HasHessian ? hessian(right, group) : count - of_left;
@@ -101,13 +102,12 @@ class SumVectors {
       numerator = group == 0 ? sum : numerator * product + sum * denominator;
       denominator = group == 0 ? product : denominator * product;
     }
-    return ~(numerator + kTooSmallToTell < bound * denominator);
+    return (Words)(numerator - bound * denominator);
   }
 
  private:
   static constexpr bool HasHessian = Hessians > 0;
   static constexpr int kGroups = Hessians > 1 ? Hessians : 1, kGroupSize = Residuals / kGroups;
-  static constexpr double kTooSmallToTell = 1e-200;
 
   AGBM_INLINE Numbers value(const Words (&sums)[kChannels], int c) const {
     return to_numbers(c == kChannels - 1 ? sums[c] >> count_bits_ : sums[c]) * unit_[c];
@@ -168,6 +168,10 @@ class FeatureScan {
   }
 
  private:
+  static constexpr int kFewCuts = 3;  // up to this many are faster to score one by one
+  static constexpr int kBinsAtOnce = 16;
+  static constexpr int kCutChannels = std::max(1, Residuals + Hessians);
+
   bool bounded() const { return task_.bounds.of != nullptr; }
   const std::int64_t* cell(int code) const { return task_.cells + std::ptrdiff_t{code} * read_.n_channels(); }
 
@@ -252,6 +256,16 @@ class FeatureScan {
           order == nullptr && base == nullptr && n_total_ - n_left == read_.count(cell(task_.n_bins));
       return parts_missing ? task_.n_bins - 1 : place;
     };
+    if constexpr (Residuals > 0 && kCutChannels <= 2) {
+      if (!bounded() && end > kFewCuts && order == nullptr) {
+        Place best;
+        vectorised_by_register([&](auto vectors) AGBM_INLINE { best = best_in_order<decltype(vectors)>(end, base); });
+        if (best.bin < 0) return;
+        best_.missing_left = missing_left(best.n_left);
+        best_place_ = named(best.bin, best.n_left);
+        return;
+      }
+    }
     if constexpr (Residuals > 0) {
       if (!bounded() && end > kFewCuts) {
         const int cut = best_cut(order, end, base);
@@ -277,7 +291,95 @@ class FeatureScan {
     }
   }
 
-  // The same for all cuts at once, without a branch for each. Returns the first cut with the largest gain, or -1 if
+  // A place where the feature may be cut, and the rows to the left of it.
+  struct Place {
+    int bin = -1;
+    std::int64_t n_left = 0;
+  };
+
+  // The same for several bins at once, in ascending order, without a branch for each. Returns the first place with the
+  // largest gain, if that is larger than the best so far, and sets the best gain. Places after bins without rows have the
+  // gain of the place before, so they are never chosen.
+  template <class Vectors>
+  AGBM_INLINE Place best_in_order(int end, const std::int64_t* base) {
+    constexpr int lanes = Vectors::kLanes, n_vectors = kBinsAtOnce / lanes;
+    using Words = typename Vectors::Words;
+    const SumVectors<Residuals, Hessians, Vectors> read(channels_);
+    const double count = static_cast<double>(n_total_);
+    const std::int64_t count_mask = channels_.count_mask(), most = n_total_ - rules_.min_samples_leaf;
+    const std::int64_t least = std::max(rules_.min_samples_leaf, base == nullptr ? 1 : read_.count(base) + 1);
+    Words total[kCutChannels], sums[kCutChannels], left[n_vectors][kCutChannels], right[n_vectors][kCutChannels];
+    for (int c = 0; c < kCutChannels; ++c) {
+      total[c] = Words{} + task_.total[c];
+      sums[c] = Words{} + (base == nullptr ? 0 : base[c]);
+    }
+    const bool comparable = this->comparable();
+    double enough = bound();
+    Place best;
+    for (int first = 0; first < end; first += kBinsAtOnce) {
+      std::array<std::int64_t, kBinsAtOnce * kCutChannels> last_cells;  // followed by zeros
+      const std::int64_t* cells = cell(first);
+      if (first + kBinsAtOnce > end) {
+        last_cells.fill(0);
+        std::copy_n(cells, (end - first) * kCutChannels, last_cells.begin());
+        cells = last_cells.data();
+      }
+      const std::int64_t n_before = sums[kCutChannels - 1][0] & count_mask;
+      for (int v = 0; v < n_vectors; ++v) {
+        load_cells<Vectors>(cells + v * lanes * kCutChannels, left[v]);
+        for (int c = 0; c < kCutChannels; ++c) {
+          left[v][c] = sums[c] + WordLanes<Vectors>::prefix_sums(left[v][c]);
+          sums[c] = WordLanes<Vectors>::last_in_all(left[v][c]);
+          right[v][c] = total[c] - left[v][c];
+        }
+      }
+      const std::int64_t n_after = sums[kCutChannels - 1][0] & count_mask;
+      if (n_after < least) continue;
+      Words rejected = ~Words{};
+      for (int v = 0; v < n_vectors; ++v) {
+        Words less = read.less_than(enough, left[v], right[v], count);
+        if (n_before < least || n_after > most) {
+          const Words n_left = left[v][kCutChannels - 1] & count_mask;
+          less |= (n_left - least) | (most - n_left);
+        }
+        rejected &= less;
+      }
+      if (!comparable || !WordLanes<Vectors>::all_negative(rejected)) {
+        for (int v = 0; v < n_vectors; ++v) {
+          const auto children = read.score(left[v]) + read.score(right[v]);
+          for (int lane = 0; lane < lanes; ++lane) {
+            const std::int64_t n_left = left[v][kCutChannels - 1][lane] & count_mask;
+            if (n_left < least || n_left > most || !gains_more(children[lane])) continue;
+            best = {first + v * lanes + lane, n_left};
+          }
+        }
+        enough = bound();
+      }
+      if (n_after > most) break;
+    }
+    return best;
+  }
+
+  // Whether both sides of a cut, with this score, gain more than the best so far, whose gain is then theirs.
+  AGBM_INLINE bool gains_more(double children) {
+    const double gain = children - parent_score_ - by_chance_;
+    if (!(gain > best_.gain && more_than_rounding(gain, children))) return false;
+    best_.gain = gain;
+    return true;
+  }
+
+  // The channels of as many cells as a vector has lanes.
+  template <class Vectors>
+  AGBM_INLINE static void load_cells(const std::int64_t* cells, typename Vectors::Words (&channels)[kCutChannels]) {
+    std::memcpy(channels, cells, sizeof channels);
+    if constexpr (kCutChannels == 2) {
+      const auto first = channels[0];
+      channels[0] = WordLanes<Vectors>::even(first, channels[1]);
+      channels[1] = WordLanes<Vectors>::odd(first, channels[1]);
+    }
+  }
+
+  // The same for bins in any order: all cuts are collected first. Returns the first cut with the largest gain, or -1 if
   // that is not larger than the best so far, and sets the best gain.
   int best_cut(const std::vector<int>* order, int end, const std::int64_t* base) {
     collect_cuts(order, end, base);
@@ -317,15 +419,18 @@ class FeatureScan {
     for (auto& sums : cuts_.left) std::fill(sums.begin() + n, sums.begin() + whole, n > 0 ? sums[n - 1] : 0);
   }
 
-  // The sum of the scores of two sides that a better cut reaches at least, in spite of rounding errors; -infinity if
-  // products of sums might overflow, so that every cut counts as possibly better.
-  double bound() const {
-    constexpr double large = Hessians > 1 ? 1e20 : 1e100,
-                     less = 1.0 - 1e-12;  // products of all groups stay below 1e300
-    const double sum = parent_score_ + by_chance_ + best_.gain;
-    bool safe = sum < large;
-    for (int group = 0; group < read_.n_groups(); ++group) safe = safe && read_.denominator(task_.total, group) < large;
-    return safe ? less * sum : -std::numeric_limits<double>::infinity();
+  // The sum of the scores of two sides that a better cut reaches at least, in spite of rounding errors.
+  double bound() const { return (1.0 - 1e-12) * (parent_score_ + by_chance_ + best_.gain); }
+
+  // Whether no product of sums overflows or vanishes when sides are compared with the bound.
+  bool comparable() const {
+    constexpr double small = Hessians > 1 ? 1e-20 : 1e-50, large = Hessians > 1 ? 1e25 : 1e90, largest_sum = 0x1p62;
+    bool fits = bound() < large;
+    for (int c = 0; c < kCutChannels; ++c) {
+      fits = fits && channels_.unit[c] > small && channels_.unit[c] * largest_sum < large;
+    }
+    for (int group = 0; group < read_.n_groups(); ++group) fits = fits && read_.denominator(task_.total, group) < large;
+    return fits;
   }
 
   // Exact gains are only computed in blocks with a cut that may be the best so far.
@@ -343,26 +448,21 @@ class FeatureScan {
         right[c] = total[c] - left[c];
       }
     };
+    const bool comparable = this->comparable();
     double enough = bound();
     int best = -1;
     for (int first = 0; first < cuts_.n; first += kLanes) {
-      Words promising = {};
+      Words rejected = ~Words{};
       for (int cut = first; cut < first + kLanes; cut += lanes) {
         load_sides(cut);
-        promising |= read.may_reach(left, right, count, enough);
+        rejected &= read.less_than(enough, left, right, count);
       }
-      std::int64_t any = 0;
-      for (int lane = 0; lane < lanes; ++lane) any |= promising[lane];
-      if (any == 0) continue;
+      if (comparable && WordLanes<Vectors>::all_negative(rejected)) continue;
       for (int cut = first; cut < first + kLanes; cut += lanes) {
         load_sides(cut);
         const auto children = read.score(left) + read.score(right);
         for (int lane = 0; lane < lanes; ++lane) {
-          const double gain = children[lane] - parent_score_ - by_chance_;
-          // Ties go to the first, so a cut that is repeated at the end is never chosen there.
-          if (!(gain > best_.gain && more_than_rounding(gain, children[lane]))) continue;
-          best_.gain = gain;
-          best = cut + lane;
+          if (gains_more(children[lane])) best = cut + lane;  // ties go to the first, never to one repeated at the end
         }
       }
       enough = bound();
@@ -382,16 +482,10 @@ class FeatureScan {
     } else {
       children = read_.score(left_) + read_.score(right_);
     }
-    const double gain = children - parent_score_ - by_chance_;
-    if (gain > best_.gain && more_than_rounding(gain, children)) {  // ties go to the lower bin
-      best_.gain = gain;
-      best_.missing_left = missing_left;
-      best_place_ = place;
-    }
+    if (!gains_more(children)) return;  // ties go to the lower bin
+    best_.missing_left = missing_left;
+    best_place_ = place;
   }
-
-  static constexpr int kFewCuts = 3;  // up to this many are faster to score one by one
-  static constexpr int kCutChannels = std::max(1, Residuals + Hessians);
 
   const SumReader<Residuals, Hessians> read_;
   const Channels& channels_;
@@ -412,7 +506,7 @@ class FeatureScan {
 // Trees for one or two residuals, and for some outputs with a hessian each, have code of their own.
 inline void improve_split(Split& best, const Channels& channels, const GrowthRules& rules, const ScanTask& task) {
   const int residuals = channels.counts_alone ? 0 : channels.n_residuals, hessians = channels.n_hessians;
-  const auto scan = [&](auto scan) { scan.improve(best); };
+  const auto scan = [&](auto&& scan) { scan.improve(best); };
   if (residuals == 1 && hessians == 0) return scan(FeatureScan<1, 0>(channels, rules, task));
   if (residuals == 1 && hessians == 1) return scan(FeatureScan<1, 1>(channels, rules, task));
   if (residuals == 2 && hessians == 0) return scan(FeatureScan<2, 0>(channels, rules, task));
