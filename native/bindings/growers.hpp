@@ -294,9 +294,9 @@ class DeviceGrower : GrowerBase {
     const std::size_t n_of_quantiles = static_cast<std::size_t>(std::max(n_quantiles, 0));
     // Until end(): an object of Python that refers to this one would never be freed.
     rows.begin(
-        [memory = nb::object(host.attr("memory"))](const char* name, std::size_t n_words, bool keep) {
+        [memory = nb::object(host.attr("memory"))](const char* name, std::size_t n_words, bool keep, Place place) {
           nb::gil_scoped_acquire gil;
-          return nb::cast<Address>(memory(name, n_words, keep));
+          return nb::cast<Address>(memory(name, n_words, keep, place == Place::kHost));
         },
         stream, {n_train, as_ring(ring), residuals, hessians, repeats, chosen, n_chosen});
     search_.begin(

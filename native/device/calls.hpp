@@ -20,7 +20,6 @@ using Address = std::uintptr_t;  // of memory of a device, or of a function
 // The kernels that the growth of trees launches.
 enum class Kernel {
   kBestSplits,
-  kClear,
   kFirstRows,
   kHistograms,
   kLargest,
@@ -41,10 +40,10 @@ enum class Kernel {
 
 // Their names, in the same order.
 inline const std::vector<std::string> kKernelNames = {
-    "agbm_best_splits",   "agbm_clear",          "agbm_first_rows", "agbm_histograms",       "agbm_largest",
-    "agbm_leaf_sums",     "agbm_pack",           "agbm_partition",  "agbm_scan_1",           "agbm_scan_1_hessian",
-    "agbm_scan_2",        "agbm_scan_2_hessian", "agbm_scan_any",   "agbm_scan_any_hessian", "agbm_settle",
-    "agbm_sum_of_powers", "agbm_totals",         "agbm_tree_values"};
+    "agbm_best_splits",    "agbm_first_rows", "agbm_histograms",       "agbm_largest",        "agbm_leaf_sums",
+    "agbm_pack",           "agbm_partition",  "agbm_scan_1",           "agbm_scan_1_hessian", "agbm_scan_2",
+    "agbm_scan_2_hessian", "agbm_scan_any",   "agbm_scan_any_hessian", "agbm_settle",         "agbm_sum_of_powers",
+    "agbm_totals",         "agbm_tree_values"};
 
 // The addresses of cuLaunchKernel, cuMemcpyHtoDAsync, cuMemcpyDtoHAsync, cuMemsetD8Async and cuStreamSynchronize, and
 // the kernels in the order of kKernelNames, as cuLaunchKernel takes them.
@@ -85,7 +84,7 @@ class DeviceCalls {
     if (result != 0) fail(result, "the launch of " + kKernelNames[static_cast<std::size_t>(kernel)]);
   }
 
-  // The words may change as soon as this returns: the driver has copied them, or has a copy of its own.
+  // The words must not change before all calls so far are done.
   void copy_to_device(Address to, const std::int64_t* from, std::size_t n_words) const {
     if (n_words == 0) return;
     const auto call = reinterpret_cast<CopyToDevice>(functions_.copy_to_device);

@@ -13,6 +13,7 @@ class RecordedDevice:
     def __init__(self, device):
         self._device = device
         self.launched = []
+        self.streams = {}
         self._functions = []
 
     def __getattr__(self, name):
@@ -21,6 +22,15 @@ class RecordedDevice:
     def launch(self, kernel, *args, **options):
         self.launched.append(kernel)
         self._device.launch(kernel, *args, **options)
+
+    def new_stream(self):
+        stream = self._device.new_stream()
+        self.streams[stream] = 0
+        return stream
+
+    def on(self, stream):
+        self.streams[stream] += 1
+        return self._device.on(stream)
 
     def calls(self, kernels):
         found = self._device.calls(kernels)

@@ -7,8 +7,10 @@ import fcntl
 import hashlib
 import os
 import subprocess
+import threading
 import traceback
 import weakref
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
@@ -93,6 +95,10 @@ class EmulatedDevice:
         self.n_processors = n_processors
         self.launched = []
         """The kernels so far."""
+        self.streams = {}
+        """How often each stream was the current one."""
+        self._current = threading.local()
+        self._lock = threading.RLock()
         self._buffers = []
         self._functions = []
 
@@ -105,13 +111,17 @@ class EmulatedDevice:
         shape, dtype = (shape if isinstance(shape, tuple) else (shape,)), np.dtype(dtype)
         n_bytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
         buffer = np.full(n_bytes + 2 * GUARD, GARBAGE, dtype=np.uint8)
-        self._buffers.append(weakref.ref(buffer))
+        with self._lock:
+            self._buffers.append(weakref.ref(buffer))
         return buffer[GUARD : GUARD + n_bytes].view(dtype).reshape(shape).view(EmulatedArray)
 
     def zeros(self, shape, dtype):
         array = self.empty(shape, dtype)
         array.view(np.ndarray)[...] = 0
         return array
+
+    def pinned(self, n_words):
+        return np.full(n_words, -1, dtype=np.int64)
 
     def to_device(self, array):
         copy = self.empty(np.shape(array), np.asarray(array).dtype)
@@ -135,22 +145,41 @@ class EmulatedDevice:
         assert array is None or isinstance(array, EmulatedArray), "an array of the device"
         return 0 if array is None else array.ctypes.data
 
+    def new_stream(self):
+        with self._lock:
+            stream = len(self.streams) + 1
+            self.streams[stream] = 0
+        return stream
+
+    @contextmanager
+    def on(self, stream):
+        before, self._current.stream = self.stream(), stream
+        self.streams[stream] += 1
+        try:
+            yield
+        finally:
+            self._current.stream = before
+
     def stream(self):
-        return 0
+        return getattr(self._current, "stream", 0)
 
     def calls(self, kernels):
-        def launch(kernel, n_blocks, _y, _z, n_threads, _by, _bz, shared, _stream, args, _extra):
+        def launch(kernel, n_blocks, _y, _z, n_threads, _by, _bz, shared, stream, args, _extra):
+            self._check_stream(stream)
             self._launch_of_native(kernels[kernel - 1], n_blocks, n_threads, shared, args)
 
-        def to_device(to, source, n_bytes, _stream):
+        def to_device(to, source, n_bytes, stream):
+            self._check_stream(stream)
             self._check_inside(to, n_bytes)
             ctypes.memmove(to, source, n_bytes)
 
-        def to_host(to, source, n_bytes, _stream):
+        def to_host(to, source, n_bytes, stream):
+            self._check_stream(stream)
             self._check_inside(source, n_bytes)
             ctypes.memmove(to, source, n_bytes)
 
-        def clear(to, byte, n_bytes, _stream):
+        def clear(to, byte, n_bytes, stream):
+            self._check_stream(stream)
             self._check_inside(to, n_bytes)
             ctypes.memset(to, byte, n_bytes)
 
@@ -188,8 +217,12 @@ class EmulatedDevice:
         self.launched.append(kernel)
         self._check_guards(kernel)
 
+    def _check_stream(self, stream):
+        if (stream or 0) != self.stream():
+            raise RuntimeError(f"native code uses stream {stream}, but the current one is {self.stream()}")
+
     def _check_inside(self, address, n_bytes):
-        for reference in self._buffers:
+        for reference in list(self._buffers):
             buffer = reference()
             if buffer is None:
                 continue
@@ -211,8 +244,9 @@ class EmulatedDevice:
         raise TypeError(f"a kernel cannot take {type(given).__name__}")
 
     def _check_guards(self, kernel):
-        live = [(reference, buffer) for reference in self._buffers if (buffer := reference()) is not None]
-        self._buffers = [reference for reference, _ in live]
+        with self._lock:
+            live = [(reference, buffer) for reference in self._buffers if (buffer := reference()) is not None]
+            self._buffers = [reference for reference, _ in live]
         for _, buffer in live:
             if not ((buffer[:GUARD] == GARBAGE).all() and (buffer[-GUARD:] == GARBAGE).all()):
                 raise RuntimeError(f"{kernel}: a write before or after an array of {buffer.size - 2 * GUARD} bytes")

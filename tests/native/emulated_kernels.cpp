@@ -4,7 +4,6 @@
 #include "cuda/agbm.cu"
 
 AGBM_EMULATE(agbm_best_splits)
-AGBM_EMULATE(agbm_clear)
 AGBM_EMULATE(agbm_contributions_float32)
 AGBM_EMULATE(agbm_contributions_float64)
 AGBM_EMULATE(agbm_distribution_rows)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol, cast
@@ -37,6 +38,9 @@ class Objective(Protocol[V]):
     @property
     def has_validation(self) -> bool:
         """Whether there are validation rows."""
+
+    def iteration(self) -> AbstractContextManager[None]:
+        """Surrounds an iteration, which is complete at the end and does not wait for those of other objectives."""
 
     def residual(self, f: V) -> V:
         """Pseudo-residual: the negative gradient of the loss at f."""
@@ -187,6 +191,9 @@ class LocalObjective:
     def _is_joint(self) -> bool:
         """Whether the derivatives of a row depend on other rows, and on their weights."""
         return traits_of(self.loss).rows != "apart"
+
+    def iteration(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def residual(self, f: Array) -> Array:
         f = self._on_training_rows(f)

@@ -272,7 +272,7 @@ def watch(
         if over(start):
             return history, False
         try:
-            for steps in _together([member.steps for member in members], n_threads, run_ahead):
+            for steps in _together(members, n_threads, run_ahead):
                 for ensemble, step in zip(ensembles, steps, strict=True):
                     ensemble.append(step)
                 record = scored(_record(steps, ensembles, began), [step.f for step in steps])
@@ -287,7 +287,7 @@ def watch(
     return history, False
 
 
-def _together(runs: Sequence[Iterator[Step[Any]]], n_threads: int, run_ahead: bool) -> Iterator[Sequence[Step[Any]]]:
+def _together(runs: Sequence[MemberRun], n_threads: int, run_ahead: bool) -> Iterator[Sequence[Step[Any]]]:
     """The next step of each run, until they end; with `run_ahead`, the ones after that are being computed already."""
     if n_threads == 1:
         while all(steps := [_next(run) for run in runs]):
@@ -297,7 +297,7 @@ def _together(runs: Sequence[Iterator[Step[Any]]], n_threads: int, run_ahead: bo
     numbers = count()
     with ThreadPoolExecutor(n_threads, initializer=lambda: _native.choose_threads(next(numbers))) as pool:
 
-        def begin(run: Iterator[Step[Any]]) -> Future[Step[Any] | None]:
+        def begin(run: MemberRun) -> Future[Step[Any] | None]:
             # In a copy of the context, which has the settings of NumPy for floating-point errors.
             return pool.submit(copy_context().run, _next, run)
 
@@ -321,8 +321,9 @@ def _together(runs: Sequence[Iterator[Step[Any]]], n_threads: int, run_ahead: bo
                 task.cancel()
 
 
-def _next(run: Iterator[Step[Any]]) -> Step[Any] | None:
-    step = next(run, None)
+def _next(run: MemberRun) -> Step[Any] | None:
+    with run.objective.iteration():
+        step = next(run.steps, None)
     return None if step is None else step.without_vectors()  # the others wait for those of all members
 
 

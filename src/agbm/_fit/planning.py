@@ -174,10 +174,11 @@ def _needs_no_held_out_rows(request: Request, loss: Loss) -> bool:
 
 def divided_threads(request: Request, loss: Loss, n_members: int) -> tuple[int, int]:
     """How many members are trained at the same time, and the number of threads of each."""
-    on_cpu = request.in_this_process and request.settings.device == "cpu"
-    if request.settings.method.learner is None and is_built_in(loss) and on_cpu:
+    if request.settings.method.learner is not None or not is_built_in(loss) or not request.in_this_process:
+        return 1, request.n_threads
+    if request.settings.device == "cpu":
         return threads.divide(request.n_threads, n_members)
-    return 1, request.n_threads
+    return n_members, max(1, request.n_threads // n_members)  # threads of members that wait for the GPU take no core
 
 
 def _max_iter(request: Request, stops_early: bool) -> int:

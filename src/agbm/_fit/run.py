@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from copy import copy
 from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
@@ -122,5 +123,6 @@ def make_members(plan: Plan, make: Callable[[int], Member], parts: Sequence[Hash
         seed = plan.seed_of(number)
         learner = replace(cast(TreeLearner, first.learner), seed=seed, n_seen=plan.n_seen[number])
         fitter = with_learner(learner)
-        members.append(first._replace(learner=learner, fitter=fitter, seed=seed, earlier=plan.earlier_of(number)))
+        objective = copy(first.objective)  # shares the rows; iterations of an objective wait for each other
+        members.append(Member(first.start, objective, learner, fitter, seed, plan.earlier_of(number)))
     return members

@@ -74,7 +74,7 @@ def test_full_memory(data, device, large, monkeypatch, tmp_path):
 def test_usual_limit(data, device):
     assert AGBMRegressor(**AUTO).fit(*data).resolved_params_["device"] == "cpu"
     for columns, name in ((28, "cuda"), (27, "cpu")):
-        assert engine.chosen_device("auto", np.empty((107_143, columns), dtype=np.int8)) == name
+        assert engine.chosen_device("auto", np.empty((53_572, columns), dtype=np.int8)) == name
     assert engine.chosen_device("cuda", data[0]) == "cuda"
 
 

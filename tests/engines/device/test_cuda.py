@@ -57,6 +57,20 @@ class Kernel:
         self.launches.append((self.name, grid, block, args, shared_mem, self.max_dynamic_shared_size_bytes))
 
 
+class Stream:
+    def __init__(self, cupy):
+        self.cupy = cupy
+
+    def __enter__(self):
+        self.cupy.events.append("use")
+
+    def __exit__(self, *_):
+        self.cupy.events.append("leave")
+
+    def synchronize(self):
+        self.cupy.events.append("wait")
+
+
 @pytest.fixture
 def cupy(monkeypatch, tmp_path):
     """What cuda.py uses of CuPy."""
@@ -75,7 +89,10 @@ def cupy(monkeypatch, tmp_path):
 
     def card():
         attributes = {"MultiProcessorCount": 132, "MaxSharedMemoryPerBlockOptin": 227_000}
-        return SimpleNamespace(attributes=attributes, compute_capability=stand_in.capability, id=0)
+        return SimpleNamespace(attributes=attributes, compute_capability=stand_in.capability, id=0, synchronize=wait)
+
+    def wait():
+        stand_in.events.append("wait for all")
 
     stand_in = SimpleNamespace(
         ndarray=Array, empty=empty, asnumpy=np.array, RawModule=module,
@@ -84,6 +101,8 @@ def cupy(monkeypatch, tmp_path):
     stand_in.cuda = SimpleNamespace(
         Device=card,
         get_current_stream=lambda: SimpleNamespace(ptr=7),
+        Stream=lambda non_blocking: Stream(stand_in),
+        alloc_pinned_memory=bytearray,
         compiler=SimpleNamespace(compile_using_nvrtc=compiled),
         nvrtc=SimpleNamespace(getVersion=lambda: (12, 9)),
         memory=SimpleNamespace(OutOfMemoryError=OutOfMemoryError),
@@ -123,6 +142,12 @@ def test_native_code_gets_addresses(cupy, monkeypatch):
     assert calls[:-1] == (1, 2, 3, 4, 5)
     assert calls.kernels == [len("agbm_pack"), len("agbm_histograms")]
     assert device.stream() == 7
+    cupy.events = []
+    with device.on(device.new_stream()):
+        cupy.events.append("a kernel")
+    assert cupy.events == ["wait for all", "use", "a kernel", "wait", "leave"]
+    pinned = device.pinned(3)
+    assert (pinned.shape, pinned.dtype) == ((3,), np.int64)
     memory = SimpleNamespace(data=SimpleNamespace(ptr=1000))
     assert (device.address(memory), device.address(None)) == (1000, 0)
 

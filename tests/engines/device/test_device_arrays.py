@@ -232,6 +232,9 @@ def test_rows_of_matrices(tables, data, bytes_at_once):
         if data.draw(st.booleans()) and len(expected):
             rows = np.array(data.draw(st.lists(st.integers(0, len(expected) - 1))), dtype=np.intp)
             matrix, expected = matrix[rows], expected[rows]
+        if data.draw(st.booleans()):
+            part = slice(*sorted((data.draw(st.integers(0, len(expected))), data.draw(st.integers(0, len(expected))))))
+            matrix, expected = matrix[part], expected[part]
         wide = data.draw(st.sampled_from([np.float32, np.float64]))
         matrix, expected = matrix.followed_by(table.astype(wide)), np.concatenate([expected, table.astype(wide)])
     with patch("agbm._engines.device.matrix.BYTES_AT_ONCE", bytes_at_once):

@@ -95,6 +95,14 @@ def test_files_are_the_same(model, made, data, tmp_path, device):
     assert on_device.tobytes() == model.set_params(device="cpu").predict(X).tobytes()
 
 
+def test_members_are_trained_at_the_same_time_on_streams_of_their_own(data, tmp_path, device):
+    X, y = numbers(*data)
+    model = AGBMRegressor(max_iter=4, n_members=3, max_leaf_nodes=4, early_stopping=False)
+    expected = bytes_of(model.fit(X, y), tmp_path / "cpu")
+    assert bytes_of(model.set_params(device="cuda").fit(X, y), tmp_path / "cuda") == expected
+    assert [n >= 4 for n in device.streams.values()] == [True] * 3
+
+
 @pytest.mark.parametrize("kind", [int, float])
 def test_weights_offsets_and_validation_rows(kind, data, tmp_path):
     X, y = numbers(*data)

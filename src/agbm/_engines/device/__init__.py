@@ -20,10 +20,9 @@ if TYPE_CHECKING:
 
 # Imports are in functions: most users have no GPU.
 
-FEWEST_NUMBERS = 3_000_000
-"""Rows times columns of the smallest table for which device="auto" uses a GPU. With one output, iterations on about
-100,000 rows of 28 columns take as long on a GPU, which then mostly waits for launches, as on the cores next to it. With
-several classes, this number is larger, but how many there are is only known once y is read."""
+FEWEST_NUMBERS = 1_500_000
+"""Rows times columns of the smallest table for which device="auto" uses a GPU. On about 50,000 rows of 28 columns, a
+default fit takes as long on an H200, which then mostly waits for launches, as on 16 cores next to it."""
 
 
 def chosen_device(name: DeviceName, X: object) -> DeviceName:

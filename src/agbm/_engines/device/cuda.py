@@ -8,7 +8,8 @@ import hashlib
 import os
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
@@ -88,6 +89,10 @@ class CudaDevice:
         out.data.memset_async(0, out.nbytes)
         return out
 
+    def pinned(self, n_words: int) -> NDArray[np.int64]:
+        memory = self._cupy.cuda.alloc_pinned_memory(n_words * 8)
+        return np.frombuffer(memory, np.int64, n_words)
+
     def to_device(self, array: NDArray[Any]) -> DeviceArray:
         array = np.ascontiguousarray(array)
         out = self.empty(array.shape, array.dtype)
@@ -117,6 +122,16 @@ class CudaDevice:
 
     def address(self, array: DeviceArray | None) -> int:
         return 0 if array is None else int(array.data.ptr)
+
+    def new_stream(self) -> Any:
+        self._cupy.cuda.Device().synchronize()
+        return self._cupy.cuda.Stream(non_blocking=True)
+
+    @contextmanager
+    def on(self, stream: Any) -> Iterator[None]:
+        with stream:
+            yield
+            stream.synchronize()
 
     def stream(self) -> int:
         return int(self._cupy.cuda.get_current_stream().ptr)

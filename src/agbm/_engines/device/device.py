@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
+import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 DeviceArray = Any
@@ -33,7 +35,11 @@ class DriverCalls(NamedTuple):
 
 
 class Device(Protocol):
-    """Memory and kernels of a device. Kernels run one after the other, in the order of their launches."""
+    """Memory and kernels of a device.
+
+    Kernels of a stream run one after the other, in the order of their launches, and those of several streams at the
+    same time. Memory that is freed is for later arrays of its stream only.
+    """
 
     @property
     def n_processors(self) -> int:
@@ -47,6 +53,9 @@ class Device(Protocol):
 
     def zeros(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> DeviceArray:
         """An array of zeros."""
+
+    def pinned(self, n_words: int) -> NDArray[np.int64]:
+        """Memory of the host that can be copied to and from the device without waiting."""
 
     def to_device(self, array: NDArray[Any]) -> DeviceArray:
         """A contiguous copy of a NumPy array on the device."""
@@ -63,8 +72,14 @@ class Device(Protocol):
     def address(self, array: DeviceArray | None) -> int:
         """The address of the first number of an array, for native code; 0 for None."""
 
+    def new_stream(self) -> Any:
+        """A stream, after everything that was launched before is done."""
+
+    def on(self, stream: Any) -> AbstractContextManager[None]:
+        """Makes a stream the current one of this thread, and in the end waits until its kernels are done."""
+
     def stream(self) -> int:
-        """The current stream of kernels, for native code."""
+        """The current stream of this thread, for native code."""
 
     def calls(self, kernels: Sequence[str]) -> DriverCalls:
         """The functions and kernels for native code; valid as long as the device exists."""

@@ -47,20 +47,16 @@ class DeviceWeights(NamedTuple):
 class DeviceFitter(TreesOfIterations[DeviceArray]):
     """Trees bound to binned rows of a device."""
 
-    def __init__(
-        self, learner: TreeLearner, rows: BinnedRows, part: RingPart, weights: DeviceWeights,
-        tree_rows: dict[tuple[int, ...], DeviceTreeRows] | None = None,
-    ) -> None:  # fmt: skip
-        """tree_rows: memory for the growth of trees that is shared with another fitter for the same rows."""
+    def __init__(self, learner: TreeLearner, rows: BinnedRows, part: RingPart, weights: DeviceWeights) -> None:
         super().__init__(learner, rows.bins, part, rows.order)
         self._rows = rows
         self._weights = weights
         self._growers = learner.growers(_native.DeviceGrower, rows.bins, rows.bins.matrix(0))
-        self._tree_rows = {} if tree_rows is None else tree_rows
+        self._tree_rows: dict[tuple[int, ...], DeviceTreeRows] = {}
 
     def with_learner(self, learner: TreeLearner) -> DeviceFitter:
         """The same binned rows for another learner."""
-        return DeviceFitter(learner, self._rows, self._part, self._weights, self._tree_rows)
+        return DeviceFitter(learner, self._rows, self._part, self._weights)
 
     def values(self, model: Model) -> Sequence[DeviceArray]:
         """The values of a model, whose trees must have been grown with the same bins."""

@@ -18,8 +18,8 @@ from .device import DeviceArray, blocks_for
 
 MOST_NODES = 256
 """Nodes that a kernel takes at once."""
-ROWS_PER_BLOCK = 4096
-"""A block of the kernels over the rows of nodes gets about this many rows, or more."""
+ROWS_PER_BLOCK = 1024
+"""A block of the kernels over the rows of nodes gets about this many rows, or more; kRowsPerBlock in native code."""
 
 
 class TreeInputs(NamedTuple):
@@ -90,9 +90,12 @@ class DeviceTreeRows:
         }
 
     # The methods that native growth calls; see DeviceRows and DeviceSearch.
-    def memory(self, name: str, n_words: int, keep: bool) -> int:
+    def memory(self, name: str, n_words: int, keep: bool, on_host: bool) -> int:
         """The address of a larger buffer of 64-bit words, with those of the smaller one if they are kept."""
         device, old = self._rows.device, self._memory.get(name)
+        if on_host:
+            self._memory[name] = pinned = device.pinned(n_words)
+            return int(pinned.ctypes.data)
         grown = device.empty(n_words, np.int64)
         if keep and old is not None:
             grown[: len(old)] = old

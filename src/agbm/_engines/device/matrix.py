@@ -23,7 +23,7 @@ Matrix: TypeAlias = "NDArray[Any] | csr_matrix | DeviceMatrix"
 
 
 class DeviceMatrix(RemoteMatrix):
-    """Rows of float32 or float64 tables on a device; see RemoteMatrix. Rows are chosen without copying numbers."""
+    """Rows of float32 or float64 tables on a device; see RemoteMatrix. Choosing rows copies no numbers."""
 
     def __init__(
         self, device: Device, tables: Sequence[DeviceArray], rows: NDArray[np.integer[Any]] | None = None
@@ -48,8 +48,13 @@ class DeviceMatrix(RemoteMatrix):
     def __getitem__(self, rows: slice | NDArray[np.integer[Any]]) -> DeviceMatrix:
         if self._rows is not None:
             return DeviceMatrix(self._device, self._tables, self._rows[rows])
-        chosen = np.arange(self._n_in_tables)[rows] if isinstance(rows, slice) else rows
-        return DeviceMatrix(self._device, self._tables, chosen)
+        if not isinstance(rows, slice):
+            return DeviceMatrix(self._device, self._tables, rows)
+        begin, end, step = rows.indices(self._n_in_tables)
+        assert step == 1
+        first = np.cumsum([0, *(table.shape[0] for table in self._tables)]).tolist()
+        pieces = zip(self._tables, first, strict=False)
+        return DeviceMatrix(self._device, [of[max(begin - at, 0) : max(end - at, 0)] for of, at in pieces])
 
     def followed_by(self, X: Any) -> DeviceMatrix:
         following = X if isinstance(X, DeviceMatrix) else DeviceMatrix(self._device, [table_to_device(self._device, X)])

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+from contextlib import AbstractContextManager
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -35,6 +38,13 @@ class DeviceObjective:
         self._y = None if self._kernel is None else device.to_device(local.y)
         self._train_weight = _copy(device, local.train_weight)
         self._validation_weight = _copy(device, local.validation_weight)
+
+    def iteration(self) -> AbstractContextManager[None]:
+        return self._device.on(self._stream)
+
+    @cached_property
+    def _stream(self) -> Any:
+        return self._device.new_stream()
 
     def residual(self, f: DeviceArray) -> DeviceArray:
         if self._kernel is None:

@@ -18,7 +18,6 @@ from ..._tree.bins import Bins, sample_of
 from .bins import GROUP_COLUMNS, BinnedRows, DeviceBins
 from .device import Device, DeviceArray
 from .fitter import DeviceFitter, DeviceWeights
-from .growth import DeviceTreeRows
 from .matrix import DeviceMatrix, Matrix, received
 from .objective import DeviceObjective
 from .prediction import predict
@@ -70,7 +69,6 @@ class DeviceTable(LocalTable):
         self._bins: TableBins | None = None
         self._shared: BinnedRows | None = None
         """None if each member has its own categories."""
-        self._tree_rows: dict[tuple[int, ...], DeviceTreeRows] = {}
 
     def bind(
         self, learner: Learner, part: RingPart, local: LocalObjective
@@ -83,12 +81,12 @@ class DeviceTable(LocalTable):
             self._bins = self._table_bins(learner)
             if not self._bins.crowded:
                 self._shared = self._encoded(self._bins.shared)
-        rows, tree_rows = self._shared, self._tree_rows
+        rows = self._shared
         if rows is None:
             own = self._bins.own_categories(learner, part, local.train_weights, start_residual(local))
-            rows, tree_rows = self._encoded(self._bins.shared.with_categories(own)), {}
+            rows = self._encoded(self._bins.shared.with_categories(own))
         weights = DeviceWeights.of(self._device, local.train_weights)
-        fitter = DeviceTableFitter(learner, rows, part, weights, self._X, tree_rows)
+        fitter = DeviceTableFitter(learner, rows, part, weights, self._X)
         return DeviceObjective(local, self._device), fitter
 
     def _table_bins(self, learner: TreeLearner) -> TableBins:
@@ -111,15 +109,14 @@ class DeviceTableFitter(DeviceFitter):
     """Trees bound to the rows of a table."""
 
     def __init__(
-        self, learner: TreeLearner, rows: BinnedRows, part: RingPart, weights: DeviceWeights, X: Matrix,
-        tree_rows: dict[tuple[int, ...], DeviceTreeRows],
-    ) -> None:  # fmt: skip
+        self, learner: TreeLearner, rows: BinnedRows, part: RingPart, weights: DeviceWeights, X: Matrix
+    ) -> None:
         """X has the rows in the order of their numbers."""
-        super().__init__(learner, rows, part, weights, tree_rows)
+        super().__init__(learner, rows, part, weights)
         self._X = X
 
     def with_learner(self, learner: TreeLearner) -> DeviceTableFitter:
-        return DeviceTableFitter(learner, self._rows, self._part, self._weights, self._X, self._tree_rows)
+        return DeviceTableFitter(learner, self._rows, self._part, self._weights, self._X)
 
     def values(self, model: Model) -> Sequence[DeviceArray]:
         """The values of a model, whose trees may have been grown with other bins, in an earlier run."""

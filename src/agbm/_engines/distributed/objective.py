@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple
 
 import numpy as np
@@ -45,6 +46,9 @@ class ClusterObjective:
         self.n_train = facts.n_train
         self.has_validation = float(facts.validation_weight) > 0.0
         self.counts_rows = facts.counts_rows
+
+    def iteration(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def residual(self, f: RemoteFunction) -> RemoteFunction:
         return self._log.create("residual", [f])[0]

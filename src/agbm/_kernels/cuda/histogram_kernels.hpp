@@ -17,6 +17,15 @@ struct alignas(kGroupColumns) RowCodes {
   unsigned words[kGroupColumns / 4];
 };
 
+// Sets the histograms of the smaller nodes of families to zero.
+AGBM_INLINE inline void clear_histograms(const Family* families, long long n_families, Int64* histograms,
+                                         long long size) {
+  for (long long i = first_item(); i < n_families * size; i += n_workers()) {
+    const Int64 slot = families[i / size].small_slot;
+    if (slot >= 0) histograms[slot * size + i % size] = 0;
+  }
+}
+
 // Adds to an integer of two halves: shared memory adds 32 bits in one instruction, but 64 bits in a loop.
 AGBM_INLINE inline void add_halves(unsigned* low, unsigned* high, Int64 x) {
   const unsigned x_low = static_cast<unsigned>(x);
@@ -48,17 +57,18 @@ extern "C" __global__ void agbm_pack(const double* x0, const double* x1, const d
   }
 }
 
-// The largest |x| of each of n_vectors vectors, as bits, which have the order of the numbers; NaN is above all. With
-// `negative`, whether an x is below zero.
-extern "C" __global__ void agbm_largest(const double* x, long long stride, long long n_vectors, long long n_rows,
+// The largest |x| of each of n_vectors vectors, which are given by their addresses, as bits, which have the order of the
+// numbers; NaN is above all. `negative`: whether an x is below zero.
+extern "C" __global__ void agbm_largest(const agbm::Int64* vectors, long long n_vectors, long long n_rows,
                                         unsigned long long* largest, unsigned long long* negative) {
   __shared__ unsigned long long found, below;
   for (long long k = 0; k < n_vectors; ++k) {
+    const double* x = reinterpret_cast<const double*>(vectors[k]);
     if (threadIdx.x == 0) found = below = 0;
     __syncthreads();
     unsigned long long most = 0, any = 0;
     for (long long i = agbm::first_item(); i < n_rows; i += agbm::n_workers()) {
-      const double number = x[k * stride + i];
+      const double number = x[i];
       const unsigned long long bits = agbm::bit_cast<agbm::UInt64>(agbm::absolute(number));
       most = bits > most ? bits : most;
       any |= number < 0.0 ? 1 : 0;
@@ -75,33 +85,27 @@ extern "C" __global__ void agbm_largest(const double* x, long long stride, long 
     __syncthreads();
     if (threadIdx.x == 0) {
       atomicMax(largest + k, found);
-      if (negative != nullptr) atomicMax(negative + k, below);
+      atomicMax(negative + k, below);
     }
     __syncthreads();
   }
 }
 
-// The rows of a new tree: those chosen, or the first n of vectors (null), ascending.
+// The rows of a new tree: those chosen, or the first n of vectors (null), ascending. The counters and the histogram of the
+// root are set to zero.
 extern "C" __global__ void agbm_first_rows(const unsigned* chosen, unsigned* rows, long long n, long long ring_begin,
                                            long long ring_end, long long ring_first, agbm::Int64* begin,
-                                           agbm::Int64* end) {
+                                           agbm::Int64* end, agbm::Int64* counters, long long n_counters,
+                                           agbm::Int64* histogram, long long size) {
   const agbm::RowRing ring{ring_begin, ring_end, ring_first};
+  for (long long i = agbm::first_item(); i < n_counters; i += agbm::n_workers()) counters[i] = 0;
+  for (long long i = agbm::first_item(); i < size; i += agbm::n_workers()) histogram[i] = 0;
   for (long long i = agbm::first_item(); i < n; i += agbm::n_workers()) {
     rows[i] = chosen == nullptr ? static_cast<unsigned>(ring.ascending(i, n)) : chosen[i];
   }
   if (agbm::first_item() == 0) {
     begin[0] = 0;
     end[0] = n;
-  }
-}
-
-// Sets the histograms of the smaller nodes of families to zero.
-extern "C" __global__ void agbm_clear(const agbm::Family* families, long long n_families, agbm::Int64* histograms,
-                                      long long size, agbm::Int64* counters, long long n_counters) {
-  for (long long i = agbm::first_item(); i < n_counters; i += agbm::n_workers()) counters[i] = 0;
-  for (long long i = agbm::first_item(); i < n_families * size; i += agbm::n_workers()) {
-    const agbm::Int64 slot = families[i / size].small_slot;
-    if (slot >= 0) histograms[slot * size + i % size] = 0;
   }
 }
 

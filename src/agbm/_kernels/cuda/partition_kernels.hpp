@@ -4,6 +4,7 @@
 #pragma once
 
 #include "cuda/block.hpp"
+#include "cuda/histogram_kernels.hpp"
 #include "cuda/node_rows.hpp"
 #include "formulas/histogram_layout.hpp"
 #include "formulas/portable.hpp"
@@ -69,11 +70,14 @@ extern "C" __global__ void agbm_partition(const agbm::NodeSplit* splits, long lo
   });
 }
 
-// Copies the rows of split nodes back, and sets the ranges of the children.
+// Copies the rows of split nodes back, and sets the ranges of the children, the counters to zero for the next splits, and
+// the histograms of the smaller nodes of families to zero.
 extern "C" __global__ void agbm_settle(const agbm::NodeSplit* splits, long long n_splits, agbm::Int64* begin,
-                                       agbm::Int64* end, const unsigned* sorted, unsigned* rows,
-                                       const agbm::Int64* counters) {
+                                       agbm::Int64* end, const unsigned* sorted, unsigned* rows, agbm::Int64* counters,
+                                       const agbm::Family* families, long long n_families, agbm::Int64* histograms,
+                                       long long size) {
   using agbm::Int64;
+  agbm::clear_histograms(families, n_families, histograms, size);
   __shared__ Int64 first[agbm::kMostNodes + 1];
   const agbm::RowShare share(
       {begin, end}, n_splits, [&](long long i) { return splits[i].node; }, first, blockIdx.x, gridDim.x);
@@ -87,14 +91,16 @@ extern "C" __global__ void agbm_settle(const agbm::NodeSplit* splits, long long 
     begin[left] = begin[node];
     end[left] = begin[left + 1] = begin[node] + counters[2 * i];
     end[left + 1] = end[node];
+    counters[2 * i] = counters[2 * i + 1] = 0;
   }
 }
 
-// Sums over the rows of leaves, added to (leaf, number): of round(x * scale), counting repeats (null: 1). ring_*: see RowRing.
+// Sums over the rows of leaves, added to (leaf, number): of round(x * scale), counting repeats (null: 1), for n_numbers
+// vectors x, which are given by their addresses, with their scales. ring_*: see RowRing.
 extern "C" __global__ void agbm_leaf_sums(const agbm::Int64* leaves, long long n_leaves, const agbm::Int64* begin,
-                                          const agbm::Int64* end, const unsigned* rows, const double* x, double scale,
-                                          const agbm::Int64* repeats, long long ring_begin, long long ring_end,
-                                          long long ring_first, long long number, long long n_numbers,
+                                          const agbm::Int64* end, const unsigned* rows, const agbm::Int64* vectors,
+                                          const double* scales, const agbm::Int64* repeats, long long ring_begin,
+                                          long long ring_end, long long ring_first, long long n_numbers,
                                           agbm::Int64* sums) {
   using agbm::Int64;
   const agbm::RowRing ring{ring_begin, ring_end, ring_first};
@@ -103,13 +109,17 @@ extern "C" __global__ void agbm_leaf_sums(const agbm::Int64* leaves, long long n
       {begin, end}, n_leaves, [&](long long i) { return leaves[i]; }, first, blockIdx.x, gridDim.x);
   share.for_each([&](long long leaf, Int64 from, Int64 to) {
     const Int64 start = begin[leaves[leaf]];
-    Int64 sum = 0;
-    for (Int64 place = from + threadIdx.x; place < to; place += blockDim.x) {
-      const Int64 at = ring.position(rows[start + place]);
-      sum += agbm::round_scaled(x[at], scale) * (repeats == nullptr ? 1 : repeats[at]);
+    for (long long number = 0; number < n_numbers; ++number) {
+      const double* x = reinterpret_cast<const double*>(vectors[number]);
+      const double scale = scales[number];
+      Int64 sum = 0;
+      for (Int64 place = from + threadIdx.x; place < to; place += blockDim.x) {
+        const Int64 at = ring.position(rows[start + place]);
+        sum += agbm::round_scaled(x[at], scale) * (repeats == nullptr ? 1 : repeats[at]);
+      }
+      sum = agbm::block_sum(sum);
+      if (threadIdx.x == 0 && sum != 0) agbm::add(sums + leaf * n_numbers + number, sum);
     }
-    sum = agbm::block_sum(sum);
-    if (threadIdx.x == 0 && sum != 0) agbm::add(sums + leaf * n_numbers + number, sum);
   });
 }
 
