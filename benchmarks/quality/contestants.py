@@ -152,7 +152,7 @@ def fit_ours(
     as a single model does, instead of on rows that each of them holds out.
     """
     library = Ours()
-    models = _n_members(library.estimator(problem.task).set_params(**parameters))
+    models = _n_members(library.estimator(problem.task).set_params(**parameters), len(problem.both.y))
     own_rows = models > 1 and not one_hold_out
     if run.stops_early and own_rows:
         parameters = {**parameters, "early_stopping": True}
@@ -167,11 +167,11 @@ def fit_ours(
     return replace(outcome, staged_losses=tuple(loss(problem.kind, p, problem.test) for p in predictions))
 
 
-def _n_members(model: Any) -> int:
+def _n_members(model: Any, n_rows: int) -> int:
     from agbm._core.methods import method_of
     from agbm._fit.auto import n_members
 
-    return n_members(model.n_members, method_of(model.method))
+    return n_members(model.n_members, method_of(model.method), n_rows)
 
 
 def fit_ours_with_best_rate(problem: Problem, run: Run, **parameters: Any) -> Outcome:

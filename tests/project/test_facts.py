@@ -65,6 +65,10 @@ def stops(n_units, n_members, of_groups=False):
     return auto.early_stopping("auto", n_units, of_groups, has_validation=False, n_members=n_members)
 
 
+def members(n_rows):
+    return auto.n_members("auto", methods.Fading(), n_rows)
+
+
 def l2(estimator, X, y, **settings):
     return estimator(max_iter=1, n_members=1, early_stopping=False, **settings).fit(X, y).resolved_params_[
         "l2_regularization"
@@ -86,7 +90,8 @@ def rules():
         fewest_samples_of_distributions=least(1000, "distributions"), samples_of_distributions=samples_of_distributions,
         leaves_of_distributions=first(lambda n: least(n, "distributions") == samples_of_distributions)
         // samples_of_distributions,
-        members=auto.n_members("auto", methods.Fading()), one=auto.n_members("auto", methods.GBM()),
+        members=members(1000), members_of_many=members(many), many=first(lambda n: members(n) < members(1000)),
+        one=auto.n_members("auto", methods.GBM(), many),
         columns=auto.colsample_bynode("auto", methods.Fading(), LOSS["classes"]),
         all_columns=auto.colsample_bynode("auto", methods.GBM(), LOSS["classes"]),
         rows_of_members=first(lambda n: stops(n, n_members=5)), trial=first(lambda n: stops(n, n_members=1)),
@@ -216,7 +221,10 @@ AUTO = {
         f"these are {RULES.queries_of_members} and {RULES.queries_of_one:,} queries.",
         f"From {RULES.trial:,} rows on, a trial",
     ],
-    "n_members": [f'"auto": {RULES.members} for "fading" with trees, {RULES.one} for the algorithms of the paper'],
+    "n_members": [
+        f'"auto": {RULES.members} for "fading" with trees ({RULES.members_of_many} from {RULES.many:,} rows on), '
+        f"{RULES.one} for the algorithms of the paper"
+    ],
 }  # fmt: skip
 """By parameter, what its docstring says about "auto"."""
 
@@ -297,7 +305,8 @@ STATED = {
         f"Each member holds out {REGRESSOR.validation_fraction:.0%} of the rows".replace("%", " %"),
     ],
     "docs/choosing.md": [
-        f'| `n_members` | {RULES.members} for `"fading"` with trees, otherwise {RULES.one} |',
+        f'| `n_members` | {RULES.members} for `"fading"` with trees, {RULES.members_of_many} from {RULES.many:,} rows '
+        f"on; otherwise {RULES.one} |",
         f"| `early_stopping` | if `X_val` is given, or {ONCE} |",
         f"| `max_iter` | {RULES.iterations:,} with early stopping, otherwise {RULES.iterations_to_the_end} |",
         f'| `colsample_bynode` | {RULES.columns} for `"fading"`, otherwise {RULES.all_columns:.0f} |',

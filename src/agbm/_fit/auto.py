@@ -20,6 +20,11 @@ EARLY_STOPPING_ROWS_OF_MEMBERS = 75
 EARLY_STOPPING_GROUPS = 1_000
 EARLY_STOPPING_GROUPS_OF_MEMBERS = 20
 
+# n_members="auto": this many from this number of rows (or groups of rows) on. Fits then take minutes, and three members
+# instead of five take half of the time: on seven tables of 85,000 to 580,000 rows, with 0.5 % more loss, 2 % at most.
+MANY_ROWS = 250_000
+MEMBERS_OF_MANY_ROWS = 3
+
 # learning_rate="auto": that of a single model.
 LEARNING_RATE = 0.1
 
@@ -82,11 +87,16 @@ def _variance(level: float) -> float:
     return 4.0 * level * (1.0 - level)
 
 
-def n_members(given: int | str, method: Method) -> int:
-    """The number of members; "auto" is 1 for learners other than trees, since columns are not sampled for them."""
+def n_members(given: int | str, method: Method, n_units: int) -> int:
+    """The number of members; "auto" is 1 for learners other than trees, since columns are not sampled for them.
+
+    Units are rows, or groups of rows that are held out as a whole.
+    """
     if not isinstance(given, str):
         return given
-    return method.n_members if method.learner is None else 1
+    if method.learner is not None:
+        return 1
+    return method.n_members if n_units < MANY_ROWS else min(method.n_members, MEMBERS_OF_MANY_ROWS)
 
 
 def learning_rate(given: float | str, method: Method, n_members: int, loss: Loss) -> float:

@@ -144,7 +144,7 @@ def make_plan(
 ) -> Plan:  # fmt: skip
     """The plan for this number of rows; `identity` combines the fingerprints of parameters with those of rows."""
     settings, method = request.settings, request.settings.method
-    n_members = auto.n_members(settings.n_members, method)
+    n_members = auto.n_members(settings.n_members, method, units.n)
     stops_early = auto.early_stopping(settings.early_stopping, *units, has_validation, n_members)
     held_out = stops_early and not has_validation and settings.validation_fraction is not None
     is_trial = held_out and _needs_no_held_out_rows(request, loss)

@@ -142,7 +142,7 @@ def joined_rows(parts: Sequence[Rows], X: AnyArray) -> Rows:
 
 def found_crosses(request: Request, reader: TableReader, labels: Labels, rows: Rows) -> list[Cross]:
     """The crosses that make held-out rows of a short run better; X of the rows has no crosses."""
-    n_members = auto.n_members(request.settings.n_members, request.settings.method)
+    n_members = auto.n_members(request.settings.n_members, request.settings.method, rows.n)
     request = replace(request, settings=_short(request.settings), seed=0, in_this_process=True)
     X = np.asarray(rows.X, dtype=np.float64)
     plain = _short_run(request, reader, labels, replace(rows, X=X))

@@ -99,7 +99,7 @@ def parts_of(question: Question, arguments: argparse.Namespace) -> Fold:
 def _rows_in_words(parts: Fold, model: Model, arguments: argparse.Namespace) -> dict[str, str]:
     train = f"{len(parts[0]):,} for training"
     if model.early_stopping and model.validation_fraction is not None:
-        n_members = auto.n_members(model.n_members, method_of(model.method))
+        n_members = auto.n_members(model.n_members, method_of(model.method), len(parts[0]))
         share = f"{100 * model.validation_fraction:g} %"
         train += f" ({share} held out by each member)" if n_members > 1 else f" ({share} for early stopping)"
     test = arguments.test if arguments.test is not None else f"{len(parts[1]):,}"
