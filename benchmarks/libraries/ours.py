@@ -42,7 +42,7 @@ class Ours(Library):
         return np.asarray(model.fitted.predict(rows.X, offset=rows.offset))
 
     def fit(self, X: Any, y: np.ndarray, setting: Setting, **parameters: Any) -> Any:
-        """Fit plain boosting; `parameters` replace its own."""
+        """Fit plain boosting to the columns as they are; `parameters` replace its own."""
         parameters = {
             "method": "gbm", "method__second_order": True, "learning_rate": RATE, "max_iter": setting.trees,
             "max_depth": setting.depth, "min_samples_leaf": MIN_ROWS_IN_LEAF, "max_bins": BINS, "early_stopping": False,

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from agbm.methods import AGBM, VAGBM, Fading
-from benchmarks.quality.contestants import EARLY_STOPPING, PLAIN, ours
+from benchmarks.quality.contestants import EARLY_STOPPING, PLAIN, crossing, ours
 from benchmarks.quality.report import METRICS, Record, Results, geometric_mean, ratios
 from benchmarks.quality.suite import Benchmark
 from benchmarks.shared.document import table
@@ -46,10 +46,10 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "plain boosting, 0.1": {**PLAIN, "n_members": 5},
     "plain boosting, 0.05": {**PLAIN, "n_members": 5, "learning_rate": 0.05},
     "gradient leaves": {"method": Fading(second_order=False)},
-    "VAGBM": {**SAME_TREES, "method": VAGBM(momentum=AS_DEFAULT, second_order=True)},
+    "VAGBM": {**SAME_TREES, "method": crossing(VAGBM)(momentum=AS_DEFAULT, second_order=True)},
     "AGBM, correction 0.5": {
         **SAME_TREES,
-        "method": AGBM(momentum=AS_DEFAULT, correction=0.5, shared_structure=True, second_order=True),
+        "method": crossing(AGBM)(momentum=AS_DEFAULT, correction=0.5, shared_structure=True, second_order=True),
     },
 }
 

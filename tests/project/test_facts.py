@@ -206,10 +206,10 @@ AUTO = {
         f"the first score of a time and {auto.L2_ROWS_OF_TIME_SHAPES:.0f} for its others.",
     ],
     "views": [
-        f'"auto": up to {views.KEPT} of those of the {NUMBERS[views.COLUMNS]} most important columns, for the squared '
-        f"error and classes, from {auto.CROSSES_ROWS:,} rows on, if the loss on held-out rows of a short run is "
-        f"lower by {100 * (1 - views.FOR_SOME):.2g} %. Two of three members see them, and all members from "
-        f"{100 * (1 - views.FOR_ALL):.2g} % on",
+        f'"auto": for "fading", up to {views.KEPT} of those of the {NUMBERS[views.COLUMNS]} most important columns, '
+        f"for the squared error and classes, from {auto.CROSSES_ROWS:,} rows on, if the loss on held-out rows of a "
+        f"short run is lower by {100 * (1 - views.FOR_SOME):.2g} %. Two of three members see them, and all members "
+        f"from {100 * (1 - views.FOR_ALL):.2g} % on",
     ],
     "colsample_bynode": [
         f'"auto": {RULES.columns} for "fading", {RULES.all_columns:.0f} for the algorithms of the paper; for a '

@@ -45,8 +45,9 @@ class Method(RemembersNames, ABC):
     learning_rate_of_members: ClassVar[float] = 0.1
     colsample_bynode: ClassVar[float] = 1.0
     shares_classes: ClassVar[bool] = False
-    """What "auto" means for the estimators' n_members, learning_rate with several members, colsample_bynode, and
-    multi_strategy with classes."""
+    crosses: ClassVar[bool] = False
+    """What "auto" means for the estimators' n_members, learning_rate with several members, colsample_bynode,
+    multi_strategy with classes, and views."""
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "second_order": ["boolean"],
         "dropout": [Interval(numbers.Real, 0, 1, closed="left")],
@@ -146,6 +147,7 @@ class Fading(Method):
     learning_rate_of_members = 0.15
     colsample_bynode = 0.5
     shares_classes = True
+    crosses = True
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **Method._parameter_constraints,
         "entry": [Interval(numbers.Real, 1, None, closed="left")],

@@ -106,9 +106,9 @@ class AGBMRanker(BaseAGBM):
         are in none of the given groups form one more group. Only with trees.
     views : "auto", list of (column, sign, column) or None, default="auto"
         Further features that are computed from pairs of numeric columns: their sums, differences and products, such as
-        [("width", "*", "height"), (0, "-", 3)] by names or positions. "auto": up to 16 of those of the eight most
-        important columns, for the squared error and classes, from 2,000 rows on, if the loss on held-out rows of a
-        short run is lower by 0.2 %. Two of three members see them, and all members from 5 % on; columns with
+        [("width", "*", "height"), (0, "-", 3)] by names or positions. "auto": for "fading", up to 16 of those of the
+        eight most important columns, for the squared error and classes, from 2,000 rows on, if the loss on held-out
+        rows of a short run is lower by 0.2 %. Two of three members see them, and all members from 5 % on; columns with
         constraints are left out. None: none. Only with trees.
     subsample : float in (0, 1], default=1.0
         The fraction of training rows that each iteration uses, drawn again for each iteration. Only with trees.

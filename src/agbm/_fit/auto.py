@@ -177,9 +177,10 @@ def colsample_bynode(given: float | str, method: Method, loss: Loss) -> float:
     return 1.0 - _noise(loss) * (1.0 - method.colsample_bynode) if isinstance(given, str) else given
 
 
-def tries_crosses(loss: Loss, n_rows: int) -> bool:
-    """Whether short runs look for crosses."""
-    return n_rows >= CROSSES_ROWS and _is_squared_or_of_classes(loss)
+def tries_crosses(method: Method, loss: Loss, n_rows: int) -> bool:
+    """Whether short runs look for crosses: not for the algorithms of the paper, nor with learners other than trees."""
+    has_crosses = method.crosses and method.learner is None
+    return has_crosses and n_rows >= CROSSES_ROWS and _is_squared_or_of_classes(loss)
 
 
 def min_samples_leaf(given: int | str, n_rows: int, loss: Loss) -> int:

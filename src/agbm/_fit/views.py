@@ -90,8 +90,7 @@ def needs_audition(request: Request, reader: TableReader, labels: Labels, X: Any
     return (
         settings.views == "auto"
         and not issparse(X)
-        and settings.method.learner is None
-        and auto.tries_crosses(loss_of(request, labels), n_rows)
+        and auto.tries_crosses(settings.method, loss_of(request, labels), n_rows)
         and len(_crossable(settings, reader, labels)) > 1
     )
 

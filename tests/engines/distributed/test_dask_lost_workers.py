@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -141,6 +142,7 @@ def test_worker_that_joins_late_gets_rows(cluster, tmp_path, monkeypatch):
             cluster.add()
             cluster.wait()
         if record.iteration > 2:
+            time.sleep(0.1)  # so that some iterations begin after the next look
             has.append(shards_at(cluster))
 
     model = on_dask(expected).set_params(callbacks=[join]).fit(frames(table, cuts), series(y, cuts))
