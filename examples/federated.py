@@ -342,13 +342,11 @@ class FederatedRows:
         self._aggregator = aggregator
         self._n_objectives = 0
 
-    def blocks_of(self, X: Any, y: Any, sample_weight: Any, offset: Any) -> tuple[Blocks, Any, Any, Any] | None:
+    def blocks_of(self, given: Given) -> tuple[Blocks, Given] | None:
         """See RowSource."""
-        return FederatedBlocks(), None, None, None
+        return FederatedBlocks(), Given(None, None)
 
-    def labelled(
-        self, blocks: Blocks, y: Any, sample_weight: Any, offset: Any, name_of_y: str = "y"
-    ) -> tuple[Gathered, Any]:
+    def labelled(self, blocks: Blocks, given: Given, name_of_y: str = "y") -> tuple[Gathered, Any]:
         """See RowSource."""
         outlines = self._aggregator.ask("outline")
         for party, labels in zip(self._aggregator.parties, outlines, strict=True):

@@ -24,7 +24,7 @@ from sklearn.datasets import load_breast_cancer
 from agbm import AGBMClassifier, AGBMRegressor
 from agbm._base.collectives import Outcome
 from agbm._base.sums import Array
-from agbm._data.blocks import Block, Blocks, Gathered, Seen, WithValidation, joined
+from agbm._data.blocks import VECTORS, Block, Blocks, Gathered, Seen, WithValidation, joined
 from agbm._data.rows import Given
 from agbm._engines.distributed.binding import bound, recipe_of
 from agbm._engines.distributed.growth import ClusterFitter
@@ -60,12 +60,10 @@ CALLS_AT_ONCE = 16
 """Calls that an actor runs at once: the members of a model send their messages in parallel."""
 
 
-def on_partition(
-    function: Callable[..., Any], noun: str, number: int, seen: Seen | None, X: Any, y: Any, weight: Any, offset: Any,
-    *arguments: Any,
-) -> Any:  # fmt: skip
+def on_partition(function: Callable[..., Any], noun: str, number: int, seen: Seen | None, *arguments: Any) -> Any:
     """A task: call a function with a partition. Ray replaces references by their objects only among the arguments."""
-    return call_named(function, noun, number, seen, Block(X, y, weight, offset), *arguments)
+    n = len(Block._fields)
+    return call_named(function, noun, number, seen, Block(*arguments[:n]), *arguments[n:])
 
 
 _on_partition = ray.remote(on_partition)
@@ -87,21 +85,20 @@ class RayBlocks:
 
     noun = "partition"
 
-    def __init__(self, X: Any, y: Any, weight: Any, offset: Any) -> None:
-        columns = {"X": X, "y": y, "sample_weight": weight, "offset": offset}
-        for name, given in columns.items():
-            if given is None:
+    def __init__(self, given: Given) -> None:
+        n = len(given.X)
+        for name, column in zip(("X", *VECTORS), given, strict=True):
+            if column is None:
                 continue
-            if not (isinstance(given, list) and all(isinstance(one, ray.ObjectRef) for one in given)):
+            if not (isinstance(column, list) and all(isinstance(one, ray.ObjectRef) for one in column)):
                 raise TypeError(
                     f"{name} must be a list of references to Ray objects, one per partition; got "
-                    f"{type(given).__name__}. ray.put makes a reference; AGBMClassifier and AGBMRegressor fit tables."
+                    f"{type(column).__name__}. ray.put makes a reference; AGBMClassifier and AGBMRegressor fit tables."
                 )
-            if len(given) != len(X):
-                raise ValueError(f"{name} has {len(given)} partitions, X has {len(X)}; they must have as many.")
-        missing = [None] * len(X)
-        self.blocks = list(zip(*(missing if of is None else of for of in columns.values()), strict=True))
-        self.seen: list[Seen | None] = [None] * len(X)
+            if len(column) != n:
+                raise ValueError(f"{name} has {len(column)} partitions, X has {n}; they must have as many.")
+        self.blocks = list(zip(*([None] * n if column is None else column for column in given), strict=True))
+        self.seen: list[Seen | None] = [None] * n
 
     def map(self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]] | None = None) -> list[Any]:
         """See Blocks."""
@@ -311,14 +308,12 @@ class RayRows:
         self._n_threads = n_threads
         self._n_objectives = 0
 
-    def blocks_of(self, X: Any, y: Any, sample_weight: Any, offset: Any) -> tuple[Blocks, Any, Any, Any] | None:
+    def blocks_of(self, given: Given) -> tuple[Blocks, Given] | None:
         """See RowSource."""
-        return RayBlocks(X, y, sample_weight, offset), None, None, None
+        return RayBlocks(given), Given(None, None)
 
-    def labelled(
-        self, blocks: Blocks, y: Any, sample_weight: Any, offset: Any, name_of_y: str = "y"
-    ) -> tuple[Gathered, RayLabelled]:
-        """See RowSource. The partitions contain y, weights and offsets."""
+    def labelled(self, blocks: Blocks, given: Given, name_of_y: str = "y") -> tuple[Gathered, RayLabelled]:
+        """See RowSource. The partitions contain all vectors."""
         return RayLabelled.of(cast(RayBlocks, blocks), name_of_y)
 
     def bind(self, rows: BlockRows, learner: TreeLearner) -> tuple[ClusterObjective, ClusterFitter]:

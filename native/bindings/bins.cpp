@@ -357,7 +357,20 @@ void digest_sparse_rows(const Vector<T>& values, const Vector<std::int64_t>& ind
 }
 
 template <class T>
+nb::ndarray<nb::numpy, std::uint64_t> row_keys_of(const Matrix<T>& x, int n_threads) {
+  const Dense<T> dense = as_dense(x);
+  std::vector<std::uint64_t> keys(x.shape(0));
+  {
+    nb::gil_scoped_release release;
+    row_keys(dense, keys.size(), keys.data(), n_threads);
+  }
+  const std::size_t n = keys.size();
+  return to_numpy(std::move(keys), n);
+}
+
+template <class T>
 void bind_digests_of(nb::module_& m) {
+  m.def("row_keys", &row_keys_of<T>, "X"_a.noconvert(), "n_threads"_a, "Keys that are equal for rows of equal values.");
   m.def("digest_rows", &digest_rows<T>, "X"_a.noconvert(), "first"_a, "shift"_a, "first_column"_a,
         "blocks"_a.noconvert(), "columns"_a.noconvert(), "n_threads"_a,
         "Add the hashes of cells to the sums of blocks of 2^shift rows and of columns; see row_digest.hpp.");

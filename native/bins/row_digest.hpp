@@ -85,6 +85,23 @@ void digest_dense(const Dense<T>& x, std::size_t n_rows, const DigestSums& sums,
   });
 }
 
+// Keys of rows that are equal for rows with equal values.
+template <class T>
+void row_keys(const Dense<T>& x, std::size_t n_rows, std::uint64_t* keys, int n_threads) {
+  parallel_rows(n_rows, n_threads, [&](std::size_t begin, std::size_t end) {
+    std::fill(keys + begin, keys + end, 0);
+    for (std::size_t first = begin; first < end; first += kPieceRows) {
+      const std::size_t last = std::min(end, first + kPieceRows);
+      for (std::size_t column = 0; column < x.n_columns; ++column) {
+        const T* value = &x.at(first, column);
+        const std::uint64_t key = column_key(column);
+        for (std::size_t row = first; row < last; ++row, value += x.row_stride)
+          keys[row] += hash_of_cell(*value, 0, key);
+      }
+    }
+  });
+}
+
 // Compressed sparse rows without duplicate entries.
 template <class T>
 void digest_sparse(const T* values, const std::int64_t* indices, const std::int64_t* start, std::size_t n_rows,

@@ -17,6 +17,7 @@ from ._base.types import Table, Values
 from ._base.weights import refuse_dates
 from ._data.blocks import is_rounded
 from ._data.rows import Given
+from ._data.units import GivenUnit
 from ._engines.distributed.dask_blocks import partitions_of
 from ._engines.distributed.dask_events import logged_iterations
 from ._engines.distributed.dask_shards import talking_to_workers
@@ -61,6 +62,8 @@ class _OnDask(BaseAGBM):
         *,
         offset: DaskValues | None = None,
         offset_val: DaskValues | None = None,
+        groups: DaskValues | str | None = None,
+        time: DaskValues | str | None = None,
         watch: Mapping[str, Any] | None = None,
         client: distributed.Client | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
@@ -80,7 +83,8 @@ class _OnDask(BaseAGBM):
             with talking_to_workers(client), logged_iterations(client) as log:
                 self.callbacks = [*(callbacks or ()), *saving, log]
                 validation = Given(X_val, y_val, sample_weight_val, offset_val)
-                return self._fit(Given(X, y, sample_weight, offset), validation, watch, rows)
+                given = Given(X, y, sample_weight, offset, GivenUnit.of(X, groups, time))
+                return self._fit(given, validation, watch, rows)
         finally:
             rows.close()
             self.callbacks = callbacks
@@ -99,6 +103,8 @@ class _OnDask(BaseAGBM):
         old_weight: float | None = None,
         offset: DaskValues | None = None,
         offset_val: DaskValues | None = None,
+        groups: DaskValues | str | None = None,
+        time: DaskValues | str | None = None,
         client: distributed.Client | None = None,
     ) -> Self:
         """Change the fitted model with new rows, which are Dask collections; see AGBMClassifier.update.
@@ -110,7 +116,7 @@ class _OnDask(BaseAGBM):
         rows = DaskSource(client)
         try:
             with talking_to_workers(client):
-                given = Given(X, y, sample_weight, offset)
+                given = Given(X, y, sample_weight, offset, GivenUnit.of(X, groups, time))
                 validation = Given(X_val, y_val, sample_weight_val, offset_val)
                 return self._update(given, validation, Wanted(mode, max_iter, old_weight), rows)
         finally:
@@ -333,6 +339,8 @@ class DaskAGBMRanker(_OnDask, AGBMRanker):
         qid_val: DaskValues | None = None,
         offset: DaskValues | None = None,
         offset_val: DaskValues | None = None,
+        groups: DaskValues | str | None = None,
+        time: DaskValues | str | None = None,
         client: distributed.Client | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         **unknown: Any,
@@ -345,8 +353,8 @@ class DaskAGBMRanker(_OnDask, AGBMRanker):
         _refuse_of_rankers(unknown)
         y, y_val = _with_queries(y, qid, "qid"), _with_queries(y_val, qid_val, "qid_val")
         return super().fit(
-            X, y, sample_weight, X_val, y_val, sample_weight_val, offset=offset, offset_val=offset_val, client=client,
-            checkpoint=checkpoint, **unknown,
+            X, y, sample_weight, X_val, y_val, sample_weight_val, offset=offset, offset_val=offset_val, groups=groups,
+            time=time, client=client, checkpoint=checkpoint, **unknown,
         )  # fmt: skip
 
     def update(  # type: ignore[override]
@@ -365,13 +373,15 @@ class DaskAGBMRanker(_OnDask, AGBMRanker):
         qid_val: DaskValues | None = None,
         offset: DaskValues | None = None,
         offset_val: DaskValues | None = None,
+        groups: DaskValues | str | None = None,
+        time: DaskValues | str | None = None,
         client: distributed.Client | None = None,
     ) -> Self:
         """Change the fitted model with new rows, which are Dask collections; see AGBMRanker.update."""
         y, y_val = _with_queries(y, qid, "qid"), _with_queries(y_val, qid_val, "qid_val")
         return super().update(
             X, y, sample_weight, X_val, y_val, sample_weight_val, mode=mode, max_iter=max_iter, old_weight=old_weight,
-            offset=offset, offset_val=offset_val, client=client,
+            offset=offset, offset_val=offset_val, groups=groups, time=time, client=client,
         )  # fmt: skip
 
     def predict(self, X: Any, offset: Any = None) -> Any:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from agbm._base.collectives import anywhere, combined, count, distinct, evaluate, largest, merged, ranked, smallest
 from agbm._base.weights import Weights, check_sample_weight, class_factors
-from agbm._data.hold_out import held_out_rows, strata_of_numbers
+from agbm._data.hold_out import held_out_rows, strata_of_numbers, time_windows
 from agbm._losses import best_constant_with
 from agbm.losses import (
     AbsoluteError,
@@ -234,14 +234,30 @@ def test_groups_are_held_out_whole():
             assert set(groups[of_part]).isdisjoint(groups[~of_part])
             if classes is not None:
                 assert set(classes[of_part]) == set(classes[~of_part]) == {0, 1}
-        cuts = np.searchsorted(groups, [7.0, 20.0])  # groups are whole
-        found = everywhere(
-            lambda groups, classes: held_out_rows(len(groups), 0.2, 2, classes, 3, groups),
-            divided(cuts, groups, classes),
-        )
-        for number in range(2):
-            of_parts = np.concatenate([part.rows(number) for part in found])
-            np.testing.assert_array_equal(of_parts, expected.rows(number))
+        for cuts in (np.searchsorted(groups, [7.0, 20.0]), [0, 50, 111, 113]):  # whole groups, and divided ones
+            found = everywhere(
+                lambda groups, classes: held_out_rows(len(groups), 0.2, 2, classes, 3, groups),
+                divided(cuts, groups, classes),
+            )
+            for number in range(2):
+                of_parts = np.concatenate([part.rows(number) for part in found])
+                np.testing.assert_array_equal(of_parts, expected.rows(number))
+
+
+def test_groups_have_the_rarest_class_of_their_rows():
+    groups, classes = np.repeat(np.arange(40), 5), np.zeros(200, dtype=int)
+    classes[::25] = 1  # one row of every fifth group
+    held_out = held_out_rows(200, 0.1, 5, classes, 0, groups)
+    assert [classes[held_out.rows(number)].sum() for number in range(5)] == [1] * 5
+
+
+@given(st.integers(0, 1000), st.integers(1, 6), st.floats(0.01, 0.6))
+def test_windows_of_time(seed, n_windows, share):
+    rng = np.random.default_rng(seed)
+    time = rng.integers(0, 30, 60).astype(np.uint64)
+    expected = time_windows(time, share, n_windows)
+    cuts = cuts_of(rng, 60, 4)
+    assert everywhere(lambda part: time_windows(part, share, n_windows), divided(cuts, time)) == [expected] * 4
 
 
 def test_combined_contributions():

@@ -26,6 +26,7 @@ from agbm._base import _native
 from agbm._base.sums import step_of_sums, weight_step, whole_weights
 from agbm._data import batches
 from agbm._data.blocks import UNUSED, BlockReader, Places, gather
+from agbm._data.rows import Given
 from agbm._storage import container as model_file
 from agbm._tree import bins as tree_bins
 from agbm._tree.bins import Bins
@@ -704,7 +705,7 @@ class TestParts:
         rows = reader.numbers(block, np.ones(N, dtype=bool))
         reader.bins.fill(matrix, rows, np.arange(N, dtype=np.uint32)[::-1].copy(), 1)
         assert np.array_equal(matrix.codes()[::-1], found.encode(X, 1).codes())
-        parts = gather(batches.blocks_of(Batches(lambda: [(frame, y)]), None, None)[0], None, None)
+        parts = gather(*batches.blocks_of(Given(Batches(lambda: [(frame, y)]), None)))
         assert pickle.loads(pickle.dumps(parts)).total == N
 
     def test_predictions_from_codes(self):

@@ -49,7 +49,8 @@ def test_early_stopping_modes(binary):
     X, y = binary
     assert np.isnan(AGBMClassifier(n_members=1, max_iter=3).fit(X, y).history_["validation_loss"]).all()
     assert np.isfinite(AGBMClassifier(max_iter=3).fit(X, y).history_["validation_loss"]).all()
-    auto = AGBMClassifier(n_members=1, max_iter=3, max_depth=1).fit(np.tile(X, (20, 1)), np.tile(y, 20))
+    with pytest.warns(UserWarning, match="rows are copies of others"):
+        auto = AGBMClassifier(n_members=1, max_iter=3, max_depth=1).fit(np.tile(X, (20, 1)), np.tile(y, 20))
     assert np.isfinite(auto.history_["validation_loss"]).all()
     other_model = AGBMClassifier(max_iter=300, learning_rate=0.5, early_stopping=False).fit(
         X, y, X_val=X[:50], y_val=y[:50]
@@ -82,7 +83,8 @@ class TestAutomaticEarlyStopping:
             X = np.arange(float(n_rows))[:, np.newaxis]
             model = AGBMRegressor(max_iter=1, **parameters).fit(X, X[:, 0])
             assert model.resolved_params_["early_stopping"] == (n_rows == fewest)
-            assert np.isfinite(model.history_["validation_loss"]).all() == (n_rows == fewest)
+            had_trial = fewest == 10_000
+            assert np.isfinite(model.history_["validation_loss"]).all() == (n_rows == fewest or had_trial)
 
     @pytest.mark.parametrize("n_members", ["auto", 1])
     def test_enabled_by_validation_rows(self, n_members):

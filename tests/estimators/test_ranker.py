@@ -349,7 +349,7 @@ def test_cross_validation_keeps_queries_whole():
 
 def test_metadata_is_routed():
     with sklearn.config_context(enable_metadata_routing=True):
-        ranker = AGBMRanker(**FAST).set_fit_request(qid=True).set_score_request(qid=True)
+        ranker = AGBMRanker(**FAST).set_fit_request(qid=True, groups=True).set_score_request(qid=True)
         found = cross_validate(ranker, X, Y, cv=GroupKFold(3), params={"qid": QID, "groups": QID}, error_score="raise")
         assert (found["test_score"] > 0.7).all()
         model = make_pipeline(StandardScaler(), ranker).fit(X, Y, qid=QID)

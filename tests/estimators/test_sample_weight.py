@@ -56,6 +56,7 @@ class TestSampleWeight:
         ],
         ids=str,
     )
+    @pytest.mark.filterwarnings("ignore:.* rows are copies of others")
     def test_integer_weights_in_every_algorithm(self, parameters, binary):
         X, y = binary
         weight = np.arange(len(y)) % 4 + 1

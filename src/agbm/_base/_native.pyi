@@ -359,6 +359,7 @@ class QueryLabels:
 def ranking_marks(
     pairs: bool, relevance: NDArray[np.float64], query: NDArray[np.float64], out: NDArray[np.float64]
 ) -> None: ...
+def row_keys(X: AnyArray, n_threads: int) -> NDArray[np.uint64]: ...
 def digest_rows(
     X: AnyArray,
     first: int,

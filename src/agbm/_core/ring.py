@@ -1,7 +1,8 @@
 """The order of rows in which members of a model share vectors and bin codes although they hold out different rows.
 
 Rows that some member holds out are a ring, on which those of each member are neighbours. In the vectors of a member,
-the ring begins with the row after those that it holds out, so that its training rows come first. See row_ring.hpp.
+the ring begins with the row after those that it holds out, so that its training rows come first. See row_ring.hpp. If
+later rows validate earlier ones, the shared order is that of time, and the last rows are unseen by most members.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ class RingPart(NamedTuple):
     """The rows on the ring, in the shared order; none if the vectors of the member have this order."""
     first: int = 0
     """The row with which the ring begins in the vectors of the member."""
+    n_unseen: int = 0
+    """Number of rows after those that are held out, which the member neither trains on nor holds out."""
 
     @property
     def native(self) -> tuple[int, int, int]:
@@ -41,10 +44,11 @@ class RingPart(NamedTuple):
 
     def training_rows(self, order: NDArray[np.intp]) -> NDArray[np.uint32]:
         """The places of the training rows in the shared order, by the numbers of the rows, which `order` has."""
-        position = np.empty(self.end, dtype=np.int64)
-        position[self.turned(np.arange(self.end))] = np.arange(self.end)
-        places = np.empty(self.end, dtype=np.int64)
-        places[order] = np.arange(self.end)
+        n = len(order)
+        position = np.empty(n, dtype=np.int64)
+        position[self.turned(np.arange(n))] = np.arange(n)
+        places = np.empty(n, dtype=np.int64)
+        places[order] = np.arange(n)
         return places[position[places] < self.n_train].astype(np.uint32)
 
 
@@ -67,3 +71,10 @@ class Ring(NamedTuple):
             held_out = sum(ends[i] - ends[i - 1] for i in ((first - 1 + np.arange(n)) % n_pieces + 1).tolist())
             parts.append(RingPart(end - held_out, begin, end, ends[last] if last < n_pieces else begin))
         return cls(np.argsort(piece, kind="stable"), parts)
+
+    @classmethod
+    def of_time(cls, time: NDArray[np.uint64], windows: Sequence[tuple[int, int]]) -> Ring:
+        """From the times of rows, and the window of each member, (begin, end): it trains on the rows before it."""
+        order = np.argsort(time, kind="stable")
+        cuts = np.searchsorted(time[order], np.array(windows, dtype=np.uint64))
+        return cls(order, [RingPart(begin, n_unseen=len(order) - end) for begin, end in cuts.tolist()])

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from .._base.types import AnyArray, Table
-from .blocks import Block, Labels, LocalBlocks
+from .blocks import VECTORS, Block, Labels, LocalBlocks
 from .derivation import has_more_than_numbers
+from .rows import Given
 
 # How many values of a dataset are read at a time: whole rows of about 64 MB in total, at least one row.
 BLOCK_VALUES = 8_000_000
@@ -76,8 +77,9 @@ class Batches:
         return "" if self.bins == "memory" else str(self.folder or tempfile.gettempdir())
 
 
-def blocks_of(X: Any, y: Any, sample_weight: Any, offset: Any = None) -> tuple[LocalBlocks, Any, Any, Any] | None:
-    """The blocks of X, and y, weights and offsets of all rows unless the blocks contain them; None for a table."""
+def blocks_of(given: Given) -> tuple[LocalBlocks, Given] | None:
+    """The blocks of X, and the vectors of all rows unless the blocks contain them; None for a table."""
+    X = given.X
     if isinstance(X, Iterator):
         raise TypeError(
             f"X={X!r} can be read only once, but fit reads its rows several times; pass agbm.Batches(make), where "
@@ -87,15 +89,14 @@ def blocks_of(X: Any, y: Any, sample_weight: Any, offset: Any = None) -> tuple[L
     if not isinstance(batches, Batches):
         return None
     if _is_dataset(batches.source):
-        return _of_dataset(batches, y, sample_weight, offset)
-    for name, given in (("y", y), ("sample_weight", sample_weight), ("offset", offset)):
-        if isinstance(given, str):
+        return _of_dataset(batches, given)
+    for name, vector in zip(VECTORS, given[1:], strict=True):
+        if isinstance(vector, str):
             raise TypeError(
-                f"{name}={given!r}: names of columns work with datasets only; pass {name} of all rows, or None if the "
+                f"{name}={vector!r}: names of columns work with datasets only; pass {name} of all rows, or None if the "
                 "batches contain it."
             )
-    blocks = LocalBlocks(lambda: _read_batches(batches.source), None, batches.folder_of_bins)
-    return blocks, y, sample_weight, offset
+    return LocalBlocks(lambda: _read_batches(batches.source), None, batches.folder_of_bins), given._replace(X=None)
 
 
 def _is_dataset(X: Table) -> bool:
@@ -114,20 +115,19 @@ def _read_batches(make: Callable[[], Iterable[Any]]) -> Iterator[Block]:
         yield Block(*batch) if isinstance(batch, tuple) else Block(batch)
 
 
-def _of_dataset(batches: Batches, y: Any, sample_weight: Any, offset: Any) -> tuple[LocalBlocks, Any, Any, Any]:
-    """Blocks with equal numbers of rows. Vectors that are columns are read first, without the features."""
+def _of_dataset(batches: Batches, given: Given) -> tuple[LocalBlocks, Given]:
+    """Blocks with equal numbers of rows. Vectors that are columns are read first, without the features.
+
+    The column of groups or times is a feature as well, as in data frames.
+    """
     dataset, all_names = batches.source, list(batches.source.schema.names)
-    for name, given in (("y", y), ("sample_weight", sample_weight), ("offset", offset)):
-        if isinstance(given, str) and given not in all_names:
-            raise ValueError(f"{name}={given!r}: the dataset has no such column; its columns are {all_names}.")
-    if y is None:
+    for name, vector in zip(VECTORS, given[1:], strict=True):
+        if isinstance(vector, str) and vector not in all_names:
+            raise ValueError(f"{name}={vector!r}: the dataset has no such column; its columns are {all_names}.")
+    if given.y is None:
         raise ValueError(f"y=None: pass the name of the column with the labels, of {all_names}, or labels of all rows.")
-    named = {
-        "y": y if isinstance(y, str) else None,
-        "weight": sample_weight if isinstance(sample_weight, str) else None,
-        "offset": offset if isinstance(offset, str) else None,
-    }
-    features = [name for name in all_names if name not in named.values()]
+    named = [vector if isinstance(vector, str) else None for vector in given[1:]]
+    features = [name for name in all_names if name not in named[:-1]]
     if not features:
         raise ValueError(f"X: the dataset has no columns besides {all_names}; at least one feature is needed.")
     block_rows = max(1, BLOCK_VALUES // len(all_names))
@@ -139,7 +139,7 @@ def _of_dataset(batches: Batches, y: Any, sample_weight: Any, offset: Any) -> tu
     def read_labels() -> Iterator[Labels]:
         head = dataset.schema.empty_table().select(features)
         more = has_more_than_numbers(head)
-        columns = sorted({name for name in named.values() if name is not None})
+        columns = sorted({name for name in named if name is not None})
         if not columns:  # a table without columns has no rows
             n_rows = dataset.count_rows()
             yield from (
@@ -147,11 +147,11 @@ def _of_dataset(batches: Batches, y: Any, sample_weight: Any, offset: Any) -> tu
             )
             return
         for table in tables_of(dataset, columns, block_rows):
-            vectors = [None if name is None else _vector(table[name]) for name in named.values()]
-            yield Labels(table.num_rows, vectors[0], vectors[1], head, more, vectors[2])
+            y, weight, offset, unit = (None if name is None else _vector(table[name]) for name in named)
+            yield Labels(table.num_rows, y, weight, head, more, offset, unit)
 
-    given = [None if isinstance(vector, str) else vector for vector in (y, sample_weight, offset)]
-    return LocalBlocks(read, read_labels, batches.folder_of_bins), given[0], given[1], given[2]
+    of_all = Given(None, *(None if isinstance(vector, str) else vector for vector in given[1:]))
+    return LocalBlocks(read, read_labels, batches.folder_of_bins), of_all
 
 
 def tables_of(dataset: object, columns: list[str], n_rows: int) -> Iterator[Any]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from operator import add
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from sklearn.utils import check_random_state
 
 from .._base.collectives import combined, count, distinct, largest, ranked
 from .._base.types import AnyArray
+from .units import Keys
 
 KEY_BITS = 48
 """Bits of a key that order the rows of a class; those above have the class."""
@@ -43,6 +44,7 @@ def held_out_rows(
     seed: int,
     groups: AnyArray | None = None,
     first: int = 0,
+    some_without_effect: bool = False,
 ) -> HeldOut:
     """Several splits like that of `hold_out`, which hold out different rows, as far as possible.
 
@@ -50,11 +52,11 @@ def held_out_rows(
     `first` is the number of the first row here. The rows of every class, in the order of these forms, are evenly
     distributed over a line, of which each split gets the next piece, and the first ones again after the last. One row
     of a class always remains, and one is held out, unless there are many small classes. If there are `groups`, these
-    are held out whole, and the same ones for any order of the rows; all rows of a group must have the same class and be
-    in one process.
+    are held out whole, and the same ones for any order of the rows; a group has the class of its rows that is rarest,
+    or `some_without_effect`, those of class 0, have no effect on the loss.
     """
     if groups is not None:
-        return _hold_out_groups(groups, share, n_parts, classes, seed)
+        return _hold_out_groups(groups, share, n_parts, classes, seed, some_without_effect)
     numbers = np.arange(first, first + n_rows, dtype=np.uint64)
     return _held_out(numbers, share, n_parts, classes, seed)
 
@@ -200,18 +202,19 @@ def strata_of_queries(relevance: AnyArray, query: AnyArray) -> NDArray[np.intp]:
 
 
 def stratified_folds(
-    strata: AnyArray, n_folds: int, seed: int | None = None
+    strata: AnyArray, n_folds: int, seed: int | None = None, groups: Any = None
 ) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
     """The training and test rows of each fold, with rows of all classes in proportion; in their order if seed is None.
 
-    A class may have fewer rows than there are folds.
+    A class may have fewer rows than there are folds. If there are `groups`, folds consist of whole ones.
     """
-    from sklearn.model_selection import StratifiedKFold  # slow to import
+    from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold  # slow to import
 
-    folds = StratifiedKFold(n_folds, shuffle=seed is not None, random_state=seed)
+    kind = StratifiedKFold if groups is None else StratifiedGroupKFold
+    folds = kind(n_folds, shuffle=seed is not None, random_state=seed)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The least populated class", UserWarning)
-        return list(folds.split(strata, strata))
+        return list(folds.split(strata, strata, groups))
 
 
 def scrambled(numbers: NDArray[np.uint64], seed: int) -> NDArray[np.uint64]:
@@ -226,18 +229,82 @@ def hold_out_groups(
     groups: AnyArray, share: float, classes: AnyArray | None, seed: int
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Hold out whole groups of rows, the same ones for any order of the rows; the result is as that of `hold_out`."""
-    return both_parts(_hold_out_groups(groups, share, 1, classes, seed).rows(0))
+    return both_parts(_hold_out_groups(groups, share, 1, classes, seed, True).rows(0))
 
 
-def _hold_out_groups(groups: AnyArray, share: float, n_parts: int, classes: AnyArray | None, seed: int) -> HeldOut:
-    found, firsts, numbers = np.unique(groups, return_index=True, return_inverse=True)
-    units = np.searchsorted(distinct(found), found).astype(np.uint64)  # their order matters, not their values
+def _hold_out_groups(
+    groups: AnyArray, share: float, n_parts: int, classes: AnyArray | None, seed: int, some_without_effect: bool
+) -> HeldOut:
+    found, numbers = np.unique(groups, return_inverse=True)
+    if classes is None:
+        ranks, class_of_rank = np.zeros(len(found), dtype=np.intp), np.zeros(1, dtype=np.intp)
+    else:
+        known = distinct(np.unique(classes))
+        codes = np.searchsorted(known, classes)
+        sizes = combined(np.bincount(codes, minlength=len(known)), add)
+        last = (known == 0) & some_without_effect
+        class_of_rank = np.lexsort((sizes, last))  # the rarest class first
+        ranks = np.full(len(found), len(sizes))
+        np.minimum.at(ranks, numbers, np.argsort(class_of_rank)[codes])
+    draw = partial(_drawn_groups, share, n_parts, seed, class_of_rank)
+    everywhere, parts = combined((found, ranks), _merged_groups, draw)
+    return cast(HeldOut, parts)._replace(piece=parts.piece[np.searchsorted(everywhere, groups)])
+
+
+Groups = tuple[AnyArray, NDArray[np.intp]]
+"""Groups in ascending order, and the rank of the rarest class of each."""
+
+
+def _merged_groups(a: Groups, b: Groups) -> Groups:
+    """The groups of two processes, which may both have rows of the same group."""
+    found, numbers = np.unique(np.concatenate([a[0], b[0]]), return_inverse=True)
+    ranks = np.full(len(found), np.iinfo(np.intp).max)
+    np.minimum.at(ranks, numbers, np.concatenate([a[1], b[1]]))
+    return found, ranks
+
+
+def _drawn_groups(
+    share: float, n_parts: int, seed: int, class_of_rank: NDArray[np.intp], groups: Groups
+) -> tuple[AnyArray, HeldOut]:
+    """All groups, and which of them each part holds out; their order matters, not their values."""
+    found, ranks = groups
     try:
         # One for each part: its loss is not defined if none of its groups affects it.
-        parts = _held_out(units, share, n_parts, None if classes is None else classes[firsts], seed, fewest=n_parts)
+        units = np.arange(len(found), dtype=np.uint64)
+        return found, _held_out(units, share, n_parts, class_of_rank[ranks], seed, fewest=n_parts)
     except ValueError:
-        raise ValueError(f"{count(len(found))} groups of rows are too few to hold out {share} of them.") from None
-    return parts._replace(piece=parts.piece[numbers])
+        raise ValueError(f"{len(found)} groups of rows are too few to hold out {share} of them.") from None
+
+
+def time_windows(time: Keys, share: float, n_parts: int, least: float = 0.5) -> list[tuple[int, int]]:
+    """For each part, the times (begin, end) of the rows that validate: a share of all, after those that train.
+
+    The windows follow each other up to the last row, and overlap if the share `least` of the rows would not be before
+    them. Rows of one time are in the same windows.
+    """
+    n_rows = count(len(time))
+    n_held_out = min(max(1, math.ceil(share * n_rows)), n_rows - 1)
+    last = n_rows - n_held_out
+    first = max(last - (n_parts - 1) * n_held_out, min(int(least * n_rows), last)) if n_parts > 1 else last
+    origins = np.linspace(first, last, n_parts).astype(np.intp)
+    ends = np.minimum(origins + n_held_out, n_rows - 1)
+    keys = ranked(time, np.concatenate([[1, n_rows], origins + 1, ends + 1])).tolist()
+    (lowest, highest), begins, ends = keys[:2], keys[2 : 2 + n_parts], keys[2 + n_parts :]
+    if lowest == highest:
+        raise ValueError("time has one value only, so that no rows are later than others.")
+    second = _next_time(time, lowest)
+    windows = []
+    for origin, begin, end in zip(origins.tolist(), begins, ends, strict=True):
+        begin = max(begin, second)  # some rows train
+        end = highest + 1 if origin + n_held_out >= n_rows else max(end, begin + 1)
+        windows.append((begin, end))
+    return windows
+
+
+def _next_time(time: Keys, after: int) -> int:
+    """The first time after another one."""
+    later = time[time > np.uint64(after)]
+    return int(combined(int(later.min()) if len(later) else 2**64 - 1, min))
 
 
 def seed_of(random_state: int | np.random.RandomState | None) -> int:

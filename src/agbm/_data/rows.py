@@ -18,6 +18,7 @@ from .._base.types import AnyArray, Matrix, Values
 from .._base.weights import Weights, refuse_dates, refuse_text
 from .._core.ring import Ring, RingPart
 from .crosses import CrossedTable
+from .units import Keys
 
 # How many labels an error message shows: if numbers are passed by mistake, there may be one per row.
 MOST_SHOWN = 10
@@ -40,6 +41,8 @@ class Given(NamedTuple):
     y: Any
     weight: Any = None
     offset: Any = None
+    unit: Any = None
+    """The group or the time of each row; see units.py."""
 
 
 class RowSet(NamedTuple):
@@ -93,6 +96,8 @@ class Rows:
     """Scores of an init model, offsets, or their sum."""
     followers: tuple[RowSet, ...] = ()
     """The last rows."""
+    unit: Keys | None = None
+    """The keys of the other rows by which they are held out together; None if each row is apart."""
 
     @property
     def n(self) -> int:
@@ -108,14 +113,16 @@ class Rows:
         """All arrays of the rows, for digests."""
         parts = [self.X.data, self.X.indices, self.X.indptr] if issparse(self.X) else [np.asarray(self.X)]
         weights = (None, None) if self.weights is None else (self.weights.repeats, self.weights.relative)
-        return [*parts, self.y, *weights, self.start]
+        return [*parts, self.y, *weights, self.start, *([] if self.unit is None else [self.unit])]
 
-    def validation_weight(self, n_train: int) -> Array | None:
+    def validation_weight(self, n_train: int, n_unseen: int = 0) -> Array | None:
         """The weight of each validation row, which are followers or those of the other rows that are held out."""
         for rows in self.followers:
             if rows.name == VALIDATION:
                 return rows.weight
-        return None if self.weights is None or len(self.weights) == n_train else self.weights.total[n_train:]
+        if self.weights is None or len(self.weights) == n_train:
+            return None
+        return self.weights.total[n_train : len(self.weights) - n_unseen]
 
     @property
     def watched(self) -> tuple[RowSet, ...]:
@@ -131,15 +138,16 @@ class Rows:
             None if self.weights is None else self.weights[order],
             None if self.start is None else self.start[..., everything],
             self.followers,
+            None if self.unit is None else self.unit[order],
         )
 
     def on_ring(self, ring: Ring) -> RowsOnRing:
         """The same for members that hold out different rows; X has the indices of rows, or is None."""
-        begin, end = ring.parts[0].begin, ring.parts[0].end
-        everything = np.append(ring.order, np.arange(end, self.n))
+        begin, end, n_given = ring.parts[0].begin, ring.parts[0].end, len(ring.order)
+        everything = np.append(ring.order, np.arange(n_given, self.n))
         twice = np.concatenate([everything[:end], everything[begin:]])
         X, y, start = (None if of is None else of[..., twice] for of in (self.X, self.y, self.start))
-        weights = None if self.weights is None else self.weights[twice[: 2 * end - begin]]
+        weights = None if self.weights is None else self.weights[twice[: n_given + end - begin]]
         return RowsOnRing(Rows(X, cast(Array, y), weights, start, self.followers))
 
     def followed_by(self, rows: RowSet, X: Matrix, y: Array, start: Array | None) -> Rows:
@@ -150,6 +158,7 @@ class Rows:
             self.weights,
             None if self.start is None or start is None else np.concatenate([self.start, start], axis=-1),
             (*self.followers, rows),
+            self.unit,
         )
 
 
@@ -164,6 +173,8 @@ class RowsOnRing(NamedTuple):
 
     def of(self, part: RingPart) -> Rows:
         """The rows of a member, in its order."""
+        if part.begin == part.end:
+            return self.twice  # the shared order
         n_ring = part.end - part.begin
         before, on_ring = slice(part.begin), slice(part.first, part.first + n_ring)
 

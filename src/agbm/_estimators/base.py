@@ -25,6 +25,7 @@ from .._core.methods import METHODS, Method, RemembersNames, method_of, owners_o
 from .._core.training import Watcher
 from .._data.rows import Given
 from .._data.tables import is_on_gpu
+from .._data.units import GivenUnit, Unit
 from .._engines.device import chosen_device, model_on_device, predict_elsewhere, rows_of_device
 from .._fit.checks import check_combinations, watched_rows
 from .._fit.planning import Request, checkpoints_of
@@ -201,7 +202,8 @@ class BaseAGBM(KnowsNames, ABC):
         """Fit to rows on this machine, or to those of a row source. If fit fails, the estimator is unchanged."""
         self._validate_params()
         settings = Settings.of(self)
-        check_combinations(settings, validation, checkpoints_of(settings))
+        given, unit = _unit_of(given)
+        check_combinations(settings, validation, checkpoints_of(settings), unit)
         given, validation = self._read(given), self._read(validation, "y_val")
         watched = {name: self._read(rows) for name, rows in watched_rows(watch).items()}
         earlier = self.model_ if self.warm_start and self.__sklearn_is_fitted__() else None
@@ -213,12 +215,12 @@ class BaseAGBM(KnowsNames, ABC):
         replay = self._replay
 
         def prepared(settings: Settings, seed: int | None) -> Run:
-            request = Request(settings, self._kind, earlier, seed=seed)
+            request = Request(settings, self._kind, earlier, seed=seed, unit=unit)
             return prepare(request, source, given, None if validation.X is None else validation, watched)
 
         of_device = replace(settings, device=chosen)
         if replay is not None:
-            replay.run(*settled(prepared, of_device, replay.seed))
+            replay.run(settled(prepared, of_device, replay.seed))
             return self
         try:
             return self._keep(train(prepared, of_device), notes={})
@@ -256,11 +258,14 @@ class BaseAGBM(KnowsNames, ABC):
         old_weight: float | None = None,
         offset: Values | None = None,
         offset_val: Values | None = None,
+        groups: Values | str | None = None,
+        time: Values | str | None = None,
     ) -> Self:
         """Change the fitted model with new rows, and return the estimator; if it fails, the estimator is unchanged.
 
-        The rows are passed as to fit. The parameters are those of the fit, and columns, categories and classes stay
-        those of the model: categories that it does not know count as unknown, and y must not have new classes. mode is
+        The rows, and their groups or times, are passed as to fit. The parameters are those of the fit, and columns,
+        categories and classes stay those of the model: categories that it does not know count as unknown, and y must
+        not have new classes. mode is
 
         - "trees": up to max_iter further iterations are trained on the new rows, on top of the model. Momentum starts
           afresh. Early stopping works as in fit, with rows that are held out of the new ones, or with X_val and y_val.
@@ -276,13 +281,15 @@ class BaseAGBM(KnowsNames, ABC):
         set.
         """
         check_is_fitted(self)
-        given, validation = Given(X, y, sample_weight, offset), Given(X_val, y_val, sample_weight_val, offset_val)
+        given = Given(X, y, sample_weight, offset, GivenUnit.of(X, groups, time))
+        validation = Given(X_val, y_val, sample_weight_val, offset_val)
         return self._update(given, validation, Wanted(mode, max_iter, old_weight))
 
     def _update(self, given: Given, validation: Given, wanted: Wanted, source: RowSource | None = None) -> Self:
         self._validate_params()
+        given, unit = _unit_of(given)
         given, validation = self._with_labels(given), self._with_labels(validation, "y_val")
-        return self._keep(updated(self, self._kind, given, validation, wanted, source), dict(self.notes_))
+        return self._keep(updated(self, self._kind, given, unit, validation, wanted, source), dict(self.notes_))
 
     def verify(self, *rows: Any, iterations: str | int | Sequence[int] = ALL, **named_rows: Any) -> Verification:
         """Check whether the model is the one that fit returns for given rows, bit for bit.
@@ -449,6 +456,14 @@ class BaseAGBM(KnowsNames, ABC):
         tags.input_tags.allow_nan = isinstance(self.method, str) or self.method.learner is None
         tags.input_tags.sparse = True
         return tags
+
+
+def _unit_of(given: Given) -> tuple[Given, Unit]:
+    """The rows with the values of their groups or times, and which of these they are."""
+    if given.unit is None:
+        return given, "rows"
+    unit = cast(GivenUnit, given.unit)
+    return given._replace(unit=unit.values), unit.kind
 
 
 def _device_of_fit(settings: Settings, X: Any, source: RowSource | None) -> DeviceName:

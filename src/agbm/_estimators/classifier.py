@@ -18,6 +18,7 @@ from .._base.weights import refuse_dates
 from .._core.methods import Method
 from .._core.training import Watcher
 from .._data.rows import Given
+from .._data.units import GivenUnit
 from .._labels.base import Classes, Result
 from .._labels.matrices import LabelSets
 from .._losses import Loss
@@ -275,6 +276,8 @@ class AGBMClassifier(ClassifierMixin, CalibratedAGBM):  # type: ignore[misc]
         *,
         offset: Values | None = None,
         offset_val: Values | None = None,
+        groups: Values | str | None = None,
+        time: Values | str | None = None,
         watch: Mapping[str, Any] | None = None,
         **unknown: Never,
     ) -> Self:
@@ -293,7 +296,8 @@ class AGBMClassifier(ClassifierMixin, CalibratedAGBM):  # type: ignore[misc]
         """
         refuse_arguments(unknown)
         validation = Given(X_val, y_val, sample_weight_val, offset_val)
-        return self._fit(Given(X, y, sample_weight, offset), validation, watch)
+        given = Given(X, y, sample_weight, offset, GivenUnit.of(X, groups, time))
+        return self._fit(given, validation, watch)
 
     def decision_function(self, X: Table, offset: Values | None = None) -> Array:
         """Log-odds of the second class for two classes; scores of shape (rows, classes) for more; plus offset.
@@ -329,7 +333,7 @@ class AGBMClassifier(ClassifierMixin, CalibratedAGBM):  # type: ignore[misc]
 
     def score(self, X: Table, y: Targets, sample_weight: Values | None = None) -> float:
         """The accuracy: the share of rows whose class, or all of whose labels, are predicted."""
-        X, y, sample_weight, _ = self._received(Given(X, y, sample_weight))
+        X, y, sample_weight, *_ = self._received(Given(X, y, sample_weight))
         refuse_dates(sample_weight, "sample_weight")
         return float(super().score(X, y, sample_weight))
 

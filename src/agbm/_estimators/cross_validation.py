@@ -13,8 +13,9 @@ from sklearn.base import is_classifier
 from .._base import threads
 from .._base.types import Table, Values
 from .._data.batches import blocks_of
-from .._data.hold_out import stratified_folds
+from .._data.hold_out import stratified_folds, time_windows
 from .._data.rows import Given
+from .._data.units import GivenUnit, keys_of
 from .._fit.checks import check_combinations
 from .._fit.planning import Request, checkpoints_of
 from .._fit.prepare_folds import Folds, Split, prepared_folds
@@ -91,8 +92,8 @@ class CrossValidation:
 
 
 def cv(
-    estimator: BaseAGBM, X: Table, y: Targets, *, cv: Folding = 5, groups: Values | None = None,
-    sample_weight: Values | None = None, scoring: Scoring = None,
+    estimator: BaseAGBM, X: Table, y: Targets, *, cv: Folding = 5, groups: Values | str | None = None,
+    time: Values | str | None = None, sample_weight: Values | None = None, scoring: Scoring = None,
 ) -> CrossValidation:  # fmt: skip
     """Cross-validate an estimator, with one number of iterations for all folds.
 
@@ -112,8 +113,10 @@ def cv(
     cv : int, splitter or iterable, default=5
         As in scikit-learn: a number of folds, a splitter, or pairs of training and test rows. Folds by number are
         stratified as validation splits are: by classes, by events, by labels that differ from those of most rows.
-    groups : array, default=None
-        The group of each row, for splitters such as GroupKFold.
+    groups : array or name of a column, default=None
+        The group of each row: folds by number consist of whole groups; splitters such as GroupKFold get them.
+    time : array or name of a column, default=None
+        The time of each row: each of `cv` folds tests a window of times, and trains on the rows before it.
     scoring : str, callable, list or dict, default=None
         Metrics, as the parameter `scoring` of the estimators; None: that of the estimator. The first one decides.
 
@@ -132,20 +135,24 @@ def cv(
     ((3,), (442,))
     >>> model = agbm.AGBMRegressor(**result.best_params).fit(X, y)
     """
+    unit = GivenUnit.of(X, groups, time)
     template = _template(estimator, scoring)
     settings = replace(Settings.of(template), device="cpu")
     _check_table(X, y, sample_weight)
 
     def split(labels: NDArray[Any], strata: NDArray[np.intp] | None) -> Iterable[tuple[Any, Any]]:
-        from sklearn.model_selection import check_cv  # slow to import
+        from sklearn.model_selection import GroupKFold, check_cv  # slow to import
 
+        if unit.kind == "time":
+            return _windows(unit.values, len(labels), cv)
         if ranks(template):
-            return whole_queries(labels, cast(Any, strata), cv, X, groups)
+            return whole_queries(labels, cast(Any, strata), cv, X, unit.values)
         if isinstance(cv, int) and strata is not None:
-            return stratified_folds(strata, cv)
-        found: Iterable[tuple[Any, Any]] = check_cv(cv, labels, classifier=is_classifier(template)).split(
-            X, labels, groups
-        )
+            return stratified_folds(strata, cv, groups=unit.values)
+        splitter = check_cv(cv, labels, classifier=is_classifier(template))
+        if isinstance(cv, int) and unit.kind == "groups":
+            splitter = GroupKFold(cv)
+        found: Iterable[tuple[Any, Any]] = splitter.split(X, labels, unit.values)
         return found
 
     kind: type[Labels] = Relevances if ranks(template) else Classes if is_classifier(template) else Numbers
@@ -153,6 +160,16 @@ def cv(
         kind, y = Lifetimes, as_matrix(y)
     folds = prepared_folds(Request(settings, kind), Given(X, y, sample_weight), split)
     return _cross_validated(template, settings, folds)
+
+
+def _windows(time: Any, n_rows: int, cv: Folding) -> Iterable[tuple[Any, Any]]:
+    """The folds of windows of time, and the rows before each."""
+    if not isinstance(cv, int):
+        raise ValueError(f"time decides the folds, and so does cv={cv!r}; pass the number of folds as cv.")
+    keys = cast(Any, keys_of("time", time, n_rows))
+    share = 1.0 / (cv + 1)
+    windows = np.array(time_windows(keys, share, cv, least=share), dtype=np.uint64)
+    return [(np.flatnonzero(keys < begin), np.flatnonzero((keys >= begin) & (keys < end))) for begin, end in windows]
 
 
 def _template(estimator: BaseAGBM, scoring: Scoring) -> BaseAGBM:
@@ -183,7 +200,7 @@ def _template(estimator: BaseAGBM, scoring: Scoring) -> BaseAGBM:
 
 
 def _check_table(X: Table, y: Targets, sample_weight: Values | None) -> None:
-    if hasattr(X, "__dask_graph__") or blocks_of(X, y, sample_weight, None) is not None:
+    if hasattr(X, "__dask_graph__") or blocks_of(Given(X, y, sample_weight)) is not None:
         raise TypeError(
             f"X must be a table in memory, such as an array or a data frame; got {type(X).__name__}. For data in "
             "batches or on a cluster, fit with X_val and y_val."

@@ -14,6 +14,7 @@ from .._base.weights import check_sample_weight
 from .._core.methods import Method
 from .._core.training import Watcher
 from .._data.rows import Given
+from .._data.units import GivenUnit
 from .._labels.base import Result
 from .._labels.queries import Asked, with_queries
 from .._labels.relevances import RANKER, Relevances
@@ -263,6 +264,8 @@ class AGBMRanker(BaseAGBM):
         position_val: Values | None = None,
         offset: Values | None = None,
         offset_val: Values | None = None,
+        groups: Values | str | None = None,
+        time: Values | str | None = None,
         watch: Mapping[str, Any] | None = None,
         **unknown: Never,
     ) -> Self:
@@ -279,7 +282,8 @@ class AGBMRanker(BaseAGBM):
         docs/guides/ranking.md, and AGBMRegressor.fit for everything else.
         """
         refuse_arguments(unknown)
-        given = with_queries(self._received(Given(X, y, sample_weight, offset)), Asked(group, qid, position))
+        given = self._received(Given(X, y, sample_weight, offset, GivenUnit.of(X, groups, time)))
+        given = with_queries(given, Asked(group, qid, position))
         validation = self._received(Given(X_val, y_val, sample_weight_val, offset_val))
         asked_val = Asked(group_val, qid_val, position_val)
         return self._fit(given, with_queries(validation, asked_val, "_val"), watch)
@@ -304,10 +308,13 @@ class AGBMRanker(BaseAGBM):
         group_val: Values | None = None,
         qid_val: Values | None = None,
         position_val: Values | None = None,
+        groups: Values | str | None = None,
+        time: Values | str | None = None,
     ) -> Self:
         """Change the fitted model with new rows; see AGBMRegressor.update. Queries are passed as to fit."""
         check_is_fitted(self)
-        given = with_queries(Given(X, y, sample_weight, offset), Asked(group, qid, position))
+        given = Given(X, y, sample_weight, offset, GivenUnit.of(X, groups, time))
+        given = with_queries(given, Asked(group, qid, position))
         validation = Given(X_val, y_val, sample_weight_val, offset_val)
         asked_val = Asked(group_val, qid_val, position_val)
         return self._update(given, with_queries(validation, asked_val, "_val"), Wanted(mode, max_iter, old_weight))

@@ -15,6 +15,7 @@ from .._base.weights import refuse_dates
 from .._core.methods import Method
 from .._core.training import Watcher
 from .._data.rows import Given
+from .._data.units import GivenUnit
 from .._labels.base import Numbers, Result
 from .._losses import Loss, frozen_distribution, traits_of
 from .._migration.foreign import refuse_arguments
@@ -260,6 +261,8 @@ class AGBMRegressor(RegressorMixin, CalibratedAGBM):  # type: ignore[misc]
         *,
         offset: Values | None = None,
         offset_val: Values | None = None,
+        groups: Values | str | None = None,
+        time: Values | str | None = None,
         watch: Mapping[str, Any] | None = None,
         **unknown: Never,
     ) -> Self:
@@ -277,7 +280,8 @@ class AGBMRegressor(RegressorMixin, CalibratedAGBM):  # type: ignore[misc]
         """
         refuse_arguments(unknown)
         validation = Given(X_val, y_val, sample_weight_val, offset_val)
-        return self._fit(Given(X, y, sample_weight, offset), validation, watch)
+        given = Given(X, y, sample_weight, offset, GivenUnit.of(X, groups, time))
+        return self._fit(given, validation, watch)
 
     def predict(self, X: Table, offset: Values | None = None) -> Array:
         """Predicted values. offset is added to the raw scores; None: 0, as for an exposure of 1."""
@@ -324,7 +328,7 @@ class AGBMRegressor(RegressorMixin, CalibratedAGBM):  # type: ignore[misc]
         D^2 is the share of the loss that is explained, compared with the same quantile of y for all rows; see
         sklearn.metrics.d2_pinball_score.
         """
-        X, y, sample_weight, _ = self._received(Given(X, y, sample_weight))
+        X, y, sample_weight, *_ = self._received(Given(X, y, sample_weight))
         refuse_dates(y, "y")
         refuse_dates(sample_weight, "sample_weight")
         levels = traits_of(self.model_.loss).listed_quantiles if self.__sklearn_is_fitted__() else ()

@@ -16,6 +16,7 @@ from .._base.weights import check_sample_weight, refuse_dates
 from .._core.methods import Method
 from .._core.training import Watcher
 from .._data.rows import Given
+from .._data.units import GivenUnit
 from .._labels.base import Result
 from .._labels.lifetimes import SURVIVAL, Lifetimes, as_matrix
 from .._losses import Loss, exp
@@ -275,6 +276,8 @@ class AGBMSurvival(BaseAGBM):
         *,
         offset: Values | None = None,
         offset_val: Values | None = None,
+        groups: Values | str | None = None,
+        time: Values | str | None = None,
         watch: Mapping[str, Any] | None = None,
         **unknown: Never,
     ) -> Self:
@@ -293,7 +296,8 @@ class AGBMSurvival(BaseAGBM):
         """
         refuse_arguments(unknown)
         validation = Given(X_val, y_val, sample_weight_val, offset_val)
-        return self._fit(Given(X, y, sample_weight, offset), validation, watch)
+        given = Given(X, y, sample_weight, offset, GivenUnit.of(X, groups, time))
+        return self._fit(given, validation, watch)
 
     def _with_labels(self, given: Given, name: str = "y") -> Given:
         return given._replace(y=as_matrix(given.y, name))
@@ -359,7 +363,7 @@ class AGBMSurvival(BaseAGBM):
 
         It is the share of concordant pairs among the pairs of rows of which it is certain which event is first.
         """
-        X, y, sample_weight, _ = self._received(Given(X, y, sample_weight))
+        X, y, sample_weight, *_ = self._received(Given(X, y, sample_weight))
         risk = self.predict(X)
         bounds = self._labels.encode_validation(as_matrix(y), len(risk))
         weight = None if sample_weight is None else check_sample_weight(sample_weight, risk).astype(np.float64)

@@ -106,14 +106,19 @@ def learning_rate(given: float | str, method: Method, n_members: int, loss: Loss
     return method.learning_rate_of_members if n_members > 1 and _is_squared_or_of_classes(loss) else LEARNING_RATE
 
 
-def early_stopping(given: bool | str, n_units: int, of_groups: bool, has_validation: bool, n_members: int) -> bool:
-    """Whether training stops early; units are rows, or groups of rows that are held out as a whole."""
+def early_stopping(
+    given: bool | str, n_units: int, of_groups: bool, has_validation: bool, n_members: int, asked: bool = False
+) -> bool:
+    """Whether training stops early; units are rows, or queries that are held out as a whole.
+
+    `asked`: whether groups or times say what is held out.
+    """
     if not isinstance(given, str):
         return bool(given)
     alone, of_members = TRIAL_ROWS, EARLY_STOPPING_ROWS_OF_MEMBERS
     if of_groups:
         alone, of_members = EARLY_STOPPING_GROUPS, EARLY_STOPPING_GROUPS_OF_MEMBERS
-    return has_validation or n_units >= (alone if n_members == 1 else of_members)
+    return has_validation or n_units >= (alone if n_members == 1 and not asked else of_members)
 
 
 def is_trial(given: bool | str, n_units: int, of_groups: bool, n_members: int) -> bool:

@@ -7,12 +7,15 @@ from typing import Any
 
 from .._data.batches import Batches
 from .._data.rows import Given
+from .._data.units import Unit
 from .._model.settings import Settings
 from .._storage.checkpoint import Checkpoint
 
 
-def check_combinations(settings: Settings, validation: Given, checkpoints: Sequence[Checkpoint]) -> None:
-    """Raise an error if parameters of an estimator cannot be combined."""
+def check_combinations(
+    settings: Settings, validation: Given, checkpoints: Sequence[Checkpoint], unit: Unit = "rows"
+) -> None:
+    """Raise an error if parameters of an estimator cannot be combined; `unit`: by what rows are held out."""
     settings.method.check(resumes=settings.warm_start or bool(checkpoints))
     if settings.method.learner is not None:
         _check_learner(settings, saves_checkpoints=bool(checkpoints))
@@ -21,7 +24,7 @@ def check_combinations(settings: Settings, validation: Given, checkpoints: Seque
             raise TypeError(f"callbacks must be callables that accept a record; got {callback!r}.")
     for checkpoint in checkpoints:
         checkpoint.check_path()
-    X_val, y_val, weight, offset = validation
+    X_val, y_val, weight, offset, _ = validation
     if (X_val is None) != (y_val is None) and not isinstance(X_val, Batches):  # batches may contain their labels
         missing, given = ("y_val", "X_val") if y_val is None else ("X_val", "y_val")
         raise ValueError(f"{missing}=None: X_val and y_val must be given together; got only {given}.")
@@ -29,6 +32,10 @@ def check_combinations(settings: Settings, validation: Given, checkpoints: Seque
         raise ValueError("sample_weight_val has the weights of X_val, which is not given; pass X_val and y_val.")
     if X_val is None and offset is not None:
         raise ValueError("offset_val has the offsets of X_val, which is not given; pass X_val and y_val.")
+    if X_val is not None and unit != "rows":
+        raise ValueError(f"{unit} and X_val both say which rows validate; pass one of them.")
+    if settings.warm_start and unit == "time":
+        raise ValueError("warm_start=True does not work with time: the model is fitted again to all rows.")
 
 
 def watched_rows(watch: Any) -> dict[str, Given]:

@@ -19,12 +19,13 @@ from .._base.collectives import combined, count
 from .._base.sums import Array, ExactSum, weight_step, whole_weights
 from .._base.weights import Weights, check_sample_weight
 from .._core.objective import start_residual
+from .._core.ring import RingPart
 from .._data.blocks import Gathered, RowsHere, dense, naming
 from .._data.hold_out import scrambled
 from .._data.rows import VALIDATION, Rows, RowSet
 from .._labels.base import Labels
 from .._losses import Loss
-from .planning import Request, Units, l2_of, objective_of, ring_of, weigh_rows
+from .planning import Request, Units, l2_of, objective_of, ring_of, unit_of, weigh_rows
 from .run import Plan
 
 
@@ -71,7 +72,9 @@ def weigh(given: Gathered, request: Request) -> tuple[RowsHere, LabelFacts]:
     request, kept, weights, labels, encoded = weigh_rows(request, y, sample_weight)
     offset = labels.encode_offset(given.offset, len(y))
     whole = None if sample_weight is None else whole_weights(sample_weight, weight_step(sample_weight))
-    rows = Rows(np.arange(len(y))[kept], encoded, weights, None if offset is None else offset[:, kept])
+    unit = unit_of(request, labels, given.unit, kept, encoded, len(y))
+    starts = None if offset is None else offset[:, kept]
+    rows = Rows(np.arange(len(y))[kept], encoded, weights, starts, unit=unit)
     no_weights = None if weights is None else weights[:0]
     units = Units.of(labels, encoded)
     n_labels = len(np.atleast_2d(encoded))
@@ -81,7 +84,7 @@ def weigh(given: Gathered, request: Request) -> tuple[RowsHere, LabelFacts]:
 
 def divide(here: RowsHere, request: Request, plan: Plan, labels: Labels) -> tuple[RowsHere, list[int]]:
     """A step: draw the rows that members hold out; returns the number of training rows of each member."""
-    ring = ring_of(request, plan, labels, here.rows.y, here.first)
+    ring = ring_of(request, plan, labels, here.rows, here.first)
     if ring is None:
         return here, [here.n_train] * plan.n_members
     return replace(here, ring=ring, on_ring=here.rows.on_ring(ring)), [part.n_train for part in ring.parts]
@@ -91,7 +94,8 @@ def begin(
     here: RowsHere, request: Request, plan: Plan, labels: Labels, weighs_validation: bool
 ) -> tuple[RowsHere, Begun]:
     """A step: the start function and the objective of a member; `weighs_validation`: whether X_val has weights."""
-    start, objective = objective_of(request, plan, labels, here.rows, here.n_train, here.first)
+    part = here.part or RingPart(here.n_train)
+    start, objective = objective_of(request, plan, labels, here.rows, part, here.first)
     weighs = weighs_validation or (plan.held_out and here.rows.weights is not None)
     if weighs and objective.validation_weight is None:  # other processes have all validation rows
         objective = replace(objective, validation_weight=np.empty(0))
@@ -155,6 +159,8 @@ def digest(here: RowsHere) -> tuple[RowsHere, int]:
     vectors += [np.asarray(part, dtype=np.float64) for part in weights if part is not None]
     for vector in vectors:
         bits = scrambled(bits ^ np.ascontiguousarray(vector).view(np.uint64), 0)
+    if rows.unit is not None:
+        bits = scrambled(bits ^ rows.unit, 0)
     return here, combined(int(bits.sum(dtype=np.uint64)), add) % 2**64
 
 

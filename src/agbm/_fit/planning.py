@@ -21,12 +21,13 @@ from .._base.weights import Weights
 from .._core.ensemble import Ensemble
 from .._core.learners import Learner, RegressorLearner
 from .._core.objective import LocalObjective, start_function
-from .._core.ring import Ring
+from .._core.ring import Ring, RingPart
 from .._core.spread_level import spread_of
 from .._data.blocks import naming
-from .._data.hold_out import held_out_rows, seed_of
+from .._data.hold_out import held_out_rows, seed_of, time_windows
 from .._data.reader import TableReader
 from .._data.rows import Rows, weighted_rows
+from .._data.units import Keys, Unit, keys_of
 from .._labels.base import Labels
 from .._labels.matrices import kind_of
 from .._losses import Loss, best_constant_with, is_built_in, traits_of, with_threads
@@ -58,6 +59,8 @@ class Request:
     """Whether kernels run in this process, on its threads."""
     learned: Loss | None = None
     """The loss with what it has learned from the labels; None if it learns nothing."""
+    unit: Unit = "rows"
+    """By what rows are held out."""
 
     @property
     def known(self) -> FittedModel | None:
@@ -145,10 +148,12 @@ def make_plan(
     """The plan for this number of rows; `identity` combines the fingerprints of parameters with those of rows."""
     settings, method = request.settings, request.settings.method
     n_members = auto.n_members(settings.n_members, method, units.n)
-    stops_early = auto.early_stopping(settings.early_stopping, *units, has_validation, n_members)
+    asked = request.unit != "rows"
+    stops_early = auto.early_stopping(settings.early_stopping, *units, has_validation, n_members, asked)
     held_out = stops_early and not has_validation and settings.validation_fraction is not None
     is_trial = held_out and _needs_no_held_out_rows(request, loss)
     is_trial = is_trial and auto.is_trial(settings.early_stopping, *units, n_members)
+    is_trial = is_trial or (held_out and request.unit == "time")
     if is_trial and settings.warm_start:  # its next fit must have the same training rows
         stops_early = held_out = is_trial = False
     seed = seed_of(settings.random_state) if request.seed is None else request.seed
@@ -230,14 +235,29 @@ def _fingerprints(
         return fingerprints(parameters)
 
 
-def ring_of(request: Request, plan: Plan, labels: Labels, y: Array, first: int = 0) -> Ring | None:
+def unit_of(request: Request, labels: Labels, values: Any, kept: Any, encoded: Array, n_rows: int) -> Keys | None:
+    """The keys of the groups or times of rows, of which some are kept; None if each row is apart."""
+    keys = keys_of(request.unit, values, n_rows)
+    if keys is None:
+        return None
+    keys = cast(Keys, keys[kept])
+    labels.check_unit(encoded, keys, request.unit)
+    return keys
+
+
+def ring_of(request: Request, plan: Plan, labels: Labels, rows: Rows, first: int = 0) -> Ring | None:
     """The rows that members hold out, None if they hold out none; `first` is the number of the first row."""
     if not plan.held_out:
         return None
-    settings = request.settings
+    settings, n_given = request.settings, rows.n_given
+    y, share = rows.y[..., :n_given], cast(float, settings.validation_fraction)
     try:
-        share, strata, groups = cast(float, settings.validation_fraction), labels.strata(y), labels.groups(y)
-        return Ring.of(*held_out_rows(y.shape[-1], share, plan.n_members, strata, plan.seed, groups, first))
+        if request.unit == "time" and rows.unit is not None:
+            return Ring.of_time(rows.unit, time_windows(rows.unit, share, plan.n_members))
+        strata, queries = labels.strata(y), labels.groups(y)
+        groups = queries if rows.unit is None else rows.unit
+        drawn = held_out_rows(n_given, share, plan.n_members, strata, plan.seed, groups, first, queries is not None)
+        return Ring.of(*drawn)
     except ValueError as error:
         raise ValueError(
             f"early_stopping={settings.early_stopping!r} with validation_fraction={settings.validation_fraction}: "
@@ -246,12 +266,13 @@ def ring_of(request: Request, plan: Plan, labels: Labels, y: Array, first: int =
 
 
 def objective_of(
-    request: Request, plan: Plan, labels: Labels, rows: Rows, n_train: int, first: int = 0
+    request: Request, plan: Plan, labels: Labels, rows: Rows, part: RingPart, first: int = 0
 ) -> tuple[Any, LocalObjective]:
-    """The start function, and the objective; the first n_train rows are for training.
+    """The start function, and the objective of a member that has this part of the rows, in its order.
 
     `first` is the number of the first row, where other processes have other rows.
     """
+    n_train = part.n_train
     rows.y.setflags(write=False)  # a user-defined loss must not change it
     for of_output in [rows.y] if labels.one_for_all_outputs else rows.y:
         for checked in (of_output[..., : rows.n_given], of_output):  # without those of X_val, then all labels
@@ -265,8 +286,8 @@ def objective_of(
     joint = labels.joint(with_threads(plan.loss, plan.n_threads))
     return start, LocalObjective(
         joint, rows.y, n_train, cast(Array, scores), None if rows.weights is None else rows.weights[:n_train],
-        plan.method.second_order, plan.n_threads, rows.validation_weight(n_train),
-        sum(row_set.n for row_set in rows.watched),
+        plan.method.second_order, plan.n_threads, rows.validation_weight(n_train, part.n_unseen),
+        part.n_unseen + sum(row_set.n for row_set in rows.watched),
     )  # fmt: skip
 
 

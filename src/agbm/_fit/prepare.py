@@ -20,7 +20,7 @@ def prepare(
     """A run on rows of any supported type; `source` is where they are, None for this machine."""
     source = LocalSource() if source is None else source
     request = replace(request, in_this_process=source.in_this_process)
-    blocks = source.blocks_of(*given)
+    blocks = source.blocks_of(given)
     if blocks is None:
         return prepared_table(request, source, given, validation, watched)
     check_scores(request.settings.scoring, watched, source.in_this_process)

@@ -59,8 +59,8 @@ from .views import (
     take_audition_rows,
 )
 
-GivenBlocks = tuple[Blocks, Any, Any, Any]
-"""Blocks, and labels, weights and offsets of all their rows, or None if the blocks contain them."""
+GivenBlocks = tuple[Blocks, Given]
+"""Blocks, and the vectors of all their rows, or None if the blocks contain them."""
 
 
 def prepared_blocks(request: Request, source: RowSource, blocks: GivenBlocks, validation: GivenBlocks | None) -> Run:
@@ -102,7 +102,7 @@ def prepared_blocks(request: Request, source: RowSource, blocks: GivenBlocks, va
     looked = replace(looked, sample=with_crosses(looked.sample, known.crosses))
     bins, crowded = bins_of_all(looked, request.settings.max_bins, plan.n_threads)
     looked = replace(looked, sample=looked.sample[:0])  # frees its memory before the matrix is allocated
-    data = _empty_digest(request, source, weighed, following, known)
+    data = None if plan.is_trial else _empty_digest(request, source, weighed, following, known)
     light = plan._replace(earlier=())  # it is sent to other processes
     labelled, n_train = labelled.step(divide, elsewhere, light, labels)
     in_order, _ = labelled.step(in_shared_order)
@@ -121,7 +121,7 @@ def prepared_blocks(request: Request, source: RowSource, blocks: GivenBlocks, va
         return Member(begun[0].start, bound, learner, fitter, plan.seed_of(number), plan.earlier_of(number))
 
     members = make_members(plan, member, range(plan.n_members) if plan.held_out else [0] * plan.n_members)
-    return Run(plan, known, labels, members, (), data)
+    return Run(plan, known, labels, members, (), data, request.unit)
 
 
 def _started(
@@ -188,10 +188,10 @@ def _validation_of(
 
 
 def validation_blocks(request: Request, source: RowSource, validation: Given) -> GivenBlocks:
-    """Blocks of validation rows, and their labels, weights and offsets unless the blocks contain them."""
+    """Blocks of validation rows, and the vectors of these unless the blocks contain them."""
     with naming("X_val"):
-        found = source.blocks_of(*validation)
-    return (OneTable(as_table(validation.X), None), *validation[1:]) if found is None else found
+        found = source.blocks_of(validation)
+    return (OneTable(as_table(validation.X), None), validation) if found is None else found
 
 
 def _look(request: Request, table: BlockTable, reader: TableReader, step: float) -> Looked:

@@ -13,6 +13,7 @@ from .._base.sums import Array
 from .._base.weights import Weights
 from .._core.learners import Fitter
 from .._core.objective import start_residual
+from .._core.ring import RingPart
 from .._data.blocks import dense, naming
 from .._data.crosses import with_crosses
 from .._data.reader import TableReader
@@ -116,7 +117,7 @@ def _fold(request: Request, table: _Table, train: NDArray[np.intp], test: NDArra
 
     def member(number: int) -> Member:
         n_train = len(train)
-        f0, objective = objective_of(request, plan, labels, rows, n_train)
+        f0, objective = objective_of(request, plan, labels, rows, RingPart(n_train))
         learner = learner_of(request, plan, reader, labels, objective, number)
         residual = start_residual(objective)
         if isinstance(learner, TreeLearner) and bins is not None:

@@ -21,8 +21,9 @@ from .._data.offsets import added, check_both
 from .._data.reader import TableReader
 from .._data.rows import VALIDATION, Given, RemoteMatrix, Rows, RowSet, plain
 from .._data.tables import Categories, as_table, categorical_mask, column_names, named_mask
+from .._data.units import warn_of_copies
 from .._labels.base import Labels, StartScores
-from .planning import Request, Units, loss_of, make_plan, weigh_rows
+from .planning import Request, Units, loss_of, make_plan, unit_of, weigh_rows
 from .run import Run
 from .sources import LocalSource, RowSource
 from .table_members import members_of_table
@@ -41,7 +42,9 @@ def prepared_table(
     start = added(start_scores(given.X), labels.encode_offset(given.offset, len(y)))
     if encoded.shape[-1] < len(y):
         X, start = X[kept], None if start is None else start[:, kept]
-    rows = Rows(plain(X), encoded, weights, start)
+    unit = unit_of(request, labels, given.unit, kept, encoded, len(y))
+    rows = Rows(plain(X), encoded, weights, start, unit=unit)
+    X = rows.X
     categorical = np.array(sorted(reader.categories.of), dtype=np.intp)  # their codes look like numbers
 
     def identity(parts: dict[str, str]) -> str:
@@ -49,6 +52,8 @@ def prepared_table(
 
     reader, rows = _with_views(request, reader, labels, rows)
     plan = make_plan(request, reader, labels, loss, Units.of(labels, rows.y), validation is not None, identity)
+    if plan.held_out and request.unit == "rows":
+        warn_of_copies(X, rows.y, request.n_threads)
     n_given = rows.n
     others = watched if validation is None else {VALIDATION: validation, **watched}
     for name, more in others.items():
@@ -59,8 +64,10 @@ def prepared_table(
     here = cast(LocalSource, source)  # the rows of others are in blocks
     members = members_of_table(request, reader, labels, rows, plan, here)
     n_watched = sum(of.n for of in rows.watched)
-    data = digest_of_table(rows, n_given, rows.n - n_watched, labels.n_outputs, request.n_threads)
-    return Run(plan, reader, labels, members, rows.watched, data)
+    data = None
+    if not plan.is_trial:
+        data = digest_of_table(rows, n_given, rows.n - n_watched, labels.n_outputs, request.n_threads)
+    return Run(plan, reader, labels, members, rows.watched, data, request.unit)
 
 
 def _with_views(request: Request, reader: TableReader, labels: Labels, rows: Rows) -> tuple[TableReader, Rows]:

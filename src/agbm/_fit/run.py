@@ -21,6 +21,9 @@ from .._losses import Loss
 from .._model.settings import Settings
 from .._tree import TreeLearner
 
+HELD_OUT_BY = "held_out_by"
+"""The entry of resolved_params_ with what is held out together, if that is not each row apart."""
+
 
 class Plan(NamedTuple):
     """The part of the settings of a run that follows from labels and parameters alone."""
@@ -77,7 +80,9 @@ class Run(NamedTuple):
     watched: Sequence[RowSet]
     """The last rows of each member, which are only evaluated."""
     data: RowDigest | None = None
-    """The digest of all rows but these; None for a cross-validation, or if it must not be known."""
+    """The digest of all rows but these; None for a trial or a cross-validation, or if it must not be known."""
+    held_out_by: str = "rows"
+    """By what rows are held out: "rows", "groups" or "time"."""
 
     @property
     def start(self) -> Any:
@@ -98,6 +103,8 @@ class Run(NamedTuple):
             "n_members": plan.n_members,
             "device": settings.device,
         }
+        if plan.held_out and self.held_out_by != "rows":
+            found[HELD_OUT_BY] = self.held_out_by
         learner = self.members[0].learner
         if isinstance(learner, TreeLearner):
             names = ("max_depth", "max_leaf_nodes", "min_samples_leaf", "l2_regularization", "colsample_bynode")

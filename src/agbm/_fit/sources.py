@@ -9,7 +9,7 @@ from typing import Any, Protocol, cast
 import numpy as np
 
 from .._base.sums import Array
-from .._base.types import Table, Values
+from .._base.types import Table
 from .._base.weights import Weights
 from .._core.learners import Fitter, Learner
 from .._core.objective import LocalObjective, Objective, start_residual
@@ -27,6 +27,7 @@ from .._data.blocks import (
     gather,
 )
 from .._data.digest import RowDigest, Shape
+from .._data.rows import Given
 from .._labels.base import Labels
 from .._tree import BinnedTable, CodedRows, TreeFitter, TreeLearner
 from .label_steps import Begun
@@ -41,20 +42,11 @@ class RowSource(Protocol):
     shows_rows: bool
     """Whether single rows may leave their process: in digests, which may tell them, and to choose crosses."""
 
-    def blocks_of(
-        self, X: Table, y: Values | None, sample_weight: Values | None, offset: Values | None
-    ) -> tuple[Blocks, Any, Any, Any] | None:
-        """The blocks of X, and y, weights and offsets of all rows unless the blocks contain them; None for a table."""
+    def blocks_of(self, given: Given) -> tuple[Blocks, Given] | None:
+        """The blocks of X, and the vectors of all rows unless the blocks contain them; None for a table."""
 
-    def labelled(
-        self,
-        blocks: Blocks,
-        y: Values | None,
-        sample_weight: Values | None,
-        offset: Values | None,
-        name_of_y: str = "y",
-    ) -> tuple[Gathered, Labelled]:
-        """The blocks with labels, weights and offsets; the first result may have none of their rows."""
+    def labelled(self, blocks: Blocks, given: Given, name_of_y: str = "y") -> tuple[Gathered, Labelled]:
+        """The blocks with the vectors of their rows; the first result may have none of their rows."""
 
     def bind(self, rows: BlockRows, learner: TreeLearner) -> tuple[Objective[Any], Fitter[Any]]:
         """The objective and the fitter for binned blocks; adds all rows to their digest, if they have one."""
@@ -153,21 +145,12 @@ class LocalSource:
     in_this_process = True
     shows_rows = True
 
-    def blocks_of(
-        self, X: Table, y: Values | None, sample_weight: Values | None, offset: Values | None
-    ) -> tuple[Blocks, Any, Any, Any] | None:
-        return blocks_of(X, y, sample_weight, offset)
+    def blocks_of(self, given: Given) -> tuple[Blocks, Given] | None:
+        return blocks_of(given)
 
-    def labelled(
-        self,
-        blocks: Blocks,
-        y: Values | None,
-        sample_weight: Values | None,
-        offset: Values | None,
-        name_of_y: str = "y",
-    ) -> tuple[Gathered, Labelled]:
-        given = gather(cast(LocalBlocks, blocks), y, sample_weight, offset, name_of_y)
-        return given, LocalLabelled(blocks, given, given.n_rows)
+    def labelled(self, blocks: Blocks, given: Given, name_of_y: str = "y") -> tuple[Gathered, Labelled]:
+        gathered = gather(cast(LocalBlocks, blocks), given, name_of_y)
+        return gathered, LocalLabelled(blocks, gathered, gathered.n_rows)
 
     def bind(self, rows: BlockRows, learner: TreeLearner) -> tuple[Objective[Array], Fitter[Array]]:
         local, coded = rows.objective, rows.shared.coded(rows.reader, learner.n_threads)

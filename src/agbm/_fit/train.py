@@ -8,13 +8,14 @@ from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
 import numpy as np
+from sklearn.base import clone
 
 from .._base.identity import UnidentifiedError, fingerprint, fingerprints, library_version
 from .._base.types import AnyArray
 from .._core.dropout import Dropout
 from .._core.ensemble import Ensemble, fold
 from .._core.replay import ReplayingFitter
-from .._core.spread_level import SpreadLevels, spread_of, with_level
+from .._core.spread_level import SPREAD_LEVEL, SpreadLevels, spread_of, with_level
 from .._core.training import (
     EarlyStopping,
     KeptFunctions,
@@ -37,7 +38,7 @@ from .._uncertainty.conformal import Calibration, SortedScores
 from .baseline import baseline_of_fit
 from .planning import checkpoints_of
 from .progress import progress
-from .run import Member, Plan, Run
+from .run import HELD_OUT_BY, Member, Plan, Run
 from .scoring import Scores, scorers_of
 from .temperature import best_factor, scaled
 
@@ -59,23 +60,84 @@ Prepare = Callable[[Settings, int | None], Run]
 """Makes a run of settings and a seed; None for the seed draws it as random_state says."""
 
 
-def settled(prepare: Prepare, settings: Settings, seed: int | None = None) -> tuple[Run, Settings]:
-    """The run of an estimator, and its settings, after a trial has found the number of iterations if there is one."""
+class Trial(NamedTuple):
+    """What a run with held-out rows has told about the model that is then fitted to all rows."""
+
+    history: Mapping[str, AnyArray]
+    """The columns about held-out rows."""
+    resolved: Mapping[str, Any]
+    levels: Sequence[float]
+    calibration: Calibration | None
+
+    @classmethod
+    def of(cls, run: Run, trained: Trained) -> Trial:
+        """From a run with held-out rows, and its result."""
+        names = [name for name in trained.history if name.startswith("validation_") or name == SPREAD_LEVEL]
+        resolved = {name: trained.resolved[name] for name in ("temperature", HELD_OUT_BY) if name in trained.resolved}
+        calibration = calibration_of_fit(run, trained)
+        pooled = None if calibration is None else calibration.pooled()
+        return cls({name: trained.history[name] for name in names}, resolved, trained.levels, pooled)
+
+    def told(self, trained: Trained) -> Trained:
+        """The result of a run on all rows, with what the trial has told."""
+        n = len(trained.history["iteration"])
+        columns = {name: np.append(of, np.full(n, np.nan))[:n] for name, of in self.history.items()}
+        ensembles = trained.ensembles
+        if "temperature" in self.resolved:
+            factor = 1.0 / self.resolved["temperature"]
+            ensembles = [ensemble.scaled([factor] * len(ensemble)) for ensemble in ensembles]
+        return trained._replace(
+            ensembles=ensembles, history={**trained.history, **columns}, levels=self.levels,
+            resolved={**trained.resolved, **self.resolved},
+        )  # fmt: skip
+
+
+class Settled(NamedTuple):
+    """The run that makes a model, its settings, and the trial before it if there was one."""
+
+    run: Run
+    settings: Settings
+    trial: Trial | None = None
+
+    @property
+    def resolved(self) -> dict[str, Any]:
+        """The resolved parameters, as far as they are known before the run."""
+        known = {} if self.trial is None else self.trial.resolved
+        return {**self.run.resolved(self.settings), **{k: v for k, v in known.items() if k != "temperature"}}
+
+    def model(self, trained: Trained) -> FittedModel:
+        """The model, from the result of the run."""
+        if self.trial is None:
+            return finished(self.run, self.settings, trained)
+        return replace(finished(self.run, self.settings, trained), calibration=self.trial.calibration)
+
+    def trained(self, run: Run | None = None) -> Trained:
+        """The result of the run, or of another one with its settings."""
+        run = self.run if run is None else run
+        trained = follow(run, self.settings, members_of(run, self.settings))
+        return trained if self.trial is None else self.trial.told(trained)
+
+
+def settled(prepare: Prepare, settings: Settings, seed: int | None = None) -> Settled:
+    """The run of an estimator, after a trial has found the number of iterations if there is one."""
     run = prepare(settings, seed)
     if not run.plan.is_trial:
-        return run, settings
-    trial = replace(settings, callbacks=None)  # they are told of the model that is kept
-    trained = follow(run, trial, members_of(run, trial))
+        return Settled(run, settings)
+    of_trial = replace(settings, callbacks=None)  # they are told of the model that is kept
+    trained = follow(run, of_trial, members_of(run, of_trial))
     final = replace(
         settings, early_stopping=False, max_iter=max(len(trained.ensembles[0]), 1), views=run.reader.crosses
     )
-    return prepare(final, run.plan.seed), final
+    if settings.method.temperature_scaling:  # the trial has found the temperature
+        final = replace(final, method=clone(settings.method).set_params(temperature_scaling=False))
+    trial = Trial.of(run, trained)
+    return Settled(prepare(final, run.plan.seed), final, trial)
 
 
 def train(prepare: Prepare, settings: Settings) -> FittedModel:
     """Train a model with settings, of which `prepare` makes a run."""
-    run, final = settled(prepare, settings)
-    model = finished(run, final, follow(run, final, members_of(run, final)))
+    found = settled(prepare, settings)
+    model = found.model(found.trained())
     parameters = settings.shaping()
     return replace(model, parameters=parameters, fingerprints=_known_fingerprints(parameters))
 
@@ -92,12 +154,7 @@ def finished(run: Run, settings: Settings, trained: Trained) -> FittedModel:
         pairs = zip(run.members, trained.functions, strict=True)
         functions = [cast(Any, member.objective).to_host(f) for member, f in pairs]  # they may be on a device
         return replace(model, baseline=baseline_of_fit(run, functions))
-    if not run.plan.held_out:
-        return model
-    starts = [member.start for member in run.members]
-    if trained.levels:
-        starts = [with_level(*of, run.plan.loss) for of in zip(starts, trained.levels, strict=True)]
-    return replace(model, calibration=calibration_of_fit(run, starts, trained.functions))
+    return replace(model, calibration=calibration_of_fit(run, trained)) if run.plan.held_out else model
 
 
 def fitted_model(run: Run, settings: Settings, trained: Trained) -> FittedModel:
@@ -150,7 +207,7 @@ def follow(run: Run, settings: Settings, members: Sequence[MemberRun]) -> Traine
     if plan.stops_early or diverged:
         best = history.best_iteration(criterion)
     if diverged:
-        warn_diverged(history, best, stacklevel=6)
+        warn_diverged(history, best, stacklevel=7)
     for ensemble in ensembles:
         ensemble.truncate(best)
     resolved = run.resolved(settings)
@@ -231,16 +288,17 @@ def _known_fingerprints(parameters: Mapping[str, Any]) -> dict[str, str]:
     return known
 
 
-def calibration_of_fit(run: Run, starts: Sequence[Any], kept: Sequence[Any]) -> Calibration | None:
-    """The calibration by the rows that each member has held out; None if none is defined for the labels.
-
-    `starts` are the start functions of the members, `kept` their functions on these rows.
-    """
+def calibration_of_fit(run: Run, trained: Trained) -> Calibration | None:
+    """The calibration by the rows that each member has held out; None if none is defined for the labels."""
     try:
         measure = measure_of(run.labels, run.plan.loss)
     except ValueError:
         return None
-    found = [member.objective.held_out_scores(of, measure) for member, of in zip(run.members, kept, strict=True)]
+    starts = [member.start for member in run.members]
+    if trained.levels:
+        starts = [with_level(*of, run.plan.loss) for of in zip(starts, trained.levels, strict=True)]
+    functions = zip(run.members, trained.functions, strict=True)
+    found = [member.objective.held_out_scores(of, measure) for member, of in functions]
     of_members, test_weight = as_integers(
         [weights for _, weights in found], counts=run.members[0].objective.counts_rows
     )

@@ -109,6 +109,7 @@ def audition_rows(labels: Labels, rows: Rows, n_rows: int, first: int = 0) -> Ro
         y[..., chosen],
         None if rows.weights is None else rows.weights[chosen],
         None if rows.start is None else rows.start[..., chosen],
+        unit=None if rows.unit is None else rows.unit[chosen],
     )
 
 
@@ -131,11 +132,13 @@ def joined_rows(parts: Sequence[Rows], X: AnyArray) -> Rows:
     """Rows of several processes with their features."""
     weights = [part.weights for part in parts if part.weights is not None]
     starts = [part.start for part in parts if part.start is not None]
+    units = [part.unit for part in parts if part.unit is not None]
     return Rows(
         X,
         np.concatenate([part.y for part in parts], axis=-1),
         joined(weights) if weights else None,
         np.concatenate(starts, axis=-1) if starts else None,
+        unit=np.concatenate(units) if units else None,
     )
 
 

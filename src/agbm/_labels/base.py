@@ -119,6 +119,10 @@ class Labels(ABC):
         """For each row, the number of its group, which a validation split must not divide; None without groups."""
         return None
 
+    def check_unit(self, encoded: Array, unit: AnyArray, name: str) -> None:
+        """Raise ValueError if rows that the loss sees together have several groups or times; `name`: which of these."""
+        return
+
     def check_partitions(self, groups: Sequence[tuple[int, AnyArray]]) -> None:
         """Raise ValueError if rows that the loss sees together are in different partitions of a cluster.
 

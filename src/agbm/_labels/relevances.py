@@ -136,6 +136,16 @@ class Relevances(Labels):
         """Whether the query of each row has documents of different relevance."""
         return strata_of_queries(encoded[0], encoded[1])
 
+    def check_unit(self, encoded: Array, unit: AnyArray, name: str) -> None:
+        order = np.argsort(encoded[1], kind="stable")
+        query, unit = encoded[1][order], unit[order]
+        divided = np.flatnonzero((query[1:] == query[:-1]) & (unit[1:] != unit[:-1]))
+        if len(divided):
+            raise ValueError(
+                f"{name} differs between the documents of query {query[divided[0]]:.17g}, which are held out together; "
+                "pass the same value for all rows of a query."
+            )
+
     def check_partitions(self, groups: Sequence[tuple[int, AnyArray]]) -> None:
         if self.has_positions:
             raise ValueError("y has positions, whose biases depend on all rows; use AGBMRanker on one machine.")

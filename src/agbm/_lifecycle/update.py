@@ -22,6 +22,7 @@ from .._core.spread_level import SPREAD_LEVEL, with_level
 from .._core.training import MemberRun, Record, mean_of
 from .._data.offsets import RawScores
 from .._data.rows import Given
+from .._data.units import Unit
 from .._fit import auto
 from .._fit.baseline import baseline_of_fit
 from .._fit.checks import check_combinations
@@ -29,7 +30,7 @@ from .._fit.planning import Request, checkpoints_of
 from .._fit.prepare import prepare
 from .._fit.run import Run
 from .._fit.sources import RowSource
-from .._fit.train import Trained, follow, member_run, train
+from .._fit.train import Settled, Trained, follow, settled, train
 from .._labels.base import Labels
 from .._losses import traits_of
 from .._model.fitted import FittedModel
@@ -52,12 +53,14 @@ class Wanted(NamedTuple):
     old_weight: float | None = None
     """How many new rows each row of the fit counts for; None: the default."""
 
-    def check(self, model: FittedModel, validation: Given, in_this_process: bool) -> None:
+    def check(self, model: FittedModel, unit: Unit, validation: Given, in_this_process: bool) -> None:
         """Raise ValueError for arguments that do not fit the mode, or for a model that it cannot update."""
         if self.mode not in MODES:
             raise ValueError(f"mode={self.mode!r} must be one of {list(MODES)}.")
         grows = self.grows
-        for name, given in (("max_iter", self.max_iter), ("X_val", validation.X), ("y_val", validation.y)):
+        held_out_by = None if unit == "rows" else unit
+        given_names = {"max_iter": self.max_iter, "X_val": validation.X, "y_val": validation.y, unit: held_out_by}
+        for name, given in given_names.items():
             if given is not None and not grows:
                 raise ValueError(f"{name} has no effect with mode={self.mode!r}, which keeps the iterations; omit it.")
         if self.old_weight is not None and grows:
@@ -102,16 +105,17 @@ OLD_WEIGHT = 0.3
 
 
 def updated(
-    estimator: Any, kind: type[Labels], given: Given, validation: Given, wanted: Wanted, source: RowSource | None
-) -> FittedModel:
-    """The model of a fitted estimator after an update with the given rows."""
+    estimator: Any, kind: type[Labels], given: Given, unit: Unit, validation: Given, wanted: Wanted,
+    source: RowSource | None,
+) -> FittedModel:  # fmt: skip
+    """The model of a fitted estimator after an update with the given rows; `unit`: by what they are held out."""
     # The calibration is not that of the updated model, which may have been trained on its rows. The baseline is
     # estimated again from the rows of the update.
     model: FittedModel = replace(estimator.model_, calibration=None, baseline=None, origin=None)
-    wanted.check(model, validation, source is None or source.in_this_process)
-    rows = NewRows(kind, given, None if validation.X is None else validation, source, wanted.uses_old_rows)
+    wanted.check(model, unit, validation, source is None or source.in_this_process)
+    rows = NewRows(kind, given, unit, None if validation.X is None else validation, source, wanted.uses_old_rows)
     settings = replace(Settings.of(as_fitted(estimator, model, wanted.max_iter)), device="cpu")
-    check_combinations(settings, validation, checkpoints_of(settings))
+    check_combinations(settings, validation, checkpoints_of(settings), unit)
     if wanted.mode == "all":
 
         def prepared(settings: Settings, seed: int | None) -> Run:
@@ -141,6 +145,7 @@ class NewRows:
 
     kind: type[Labels]
     given: Given
+    unit: Unit
     validation: Given | None
     source: RowSource | None
     with_old_rows: bool
@@ -151,7 +156,8 @@ class NewRows:
     ) -> Run:
         """A run on these rows, with the columns, categories and classes of the model; `seed`: see Request."""
         source = self.source if source is None else source
-        request = Request(settings, self.kind, updated=model, seed=seed, alone=not self.with_old_rows)
+        alone = not self.with_old_rows
+        request = Request(settings, self.kind, updated=model, seed=seed, alone=alone, unit=self.unit)
         return prepare(request, source, self.given, self.validation, {})
 
 
@@ -161,8 +167,12 @@ def _with_more_trees(model: FittedModel, settings: Settings, rows: NewRows) -> F
         settings, init=RawScores(model, threads.resolve(settings.n_jobs)), n_members=len(model.ensembles),
         random_state=_seed_after(model),
     )  # fmt: skip
-    run = rows.run(settings, model)
-    trained = follow(run, settings, [member_run(run.plan, member, settings) for member in run.members])
+
+    def prepared(settings: Settings, seed: int | None) -> Run:
+        return rows.run(settings, model, seed=seed)
+
+    found = settled(prepared, settings) if rows.unit == "time" else Settled(prepared(settings, None), settings)
+    run, trained = found.run, found.trained()
     begins = ("trees", model.best_iteration)
     start = with_level(model.start, mean_of(trained.levels), model.loss) if trained.levels else model.start
     return replace(

@@ -18,10 +18,8 @@ from .._base.identity import library_version
 from .._core.ensemble import Ensemble
 from .._core.replay import ReplayingFitter
 from .._core.spread_level import with_level
-from .._fit.run import Run
-from .._fit.train import finished, follow, members_of
+from .._fit.train import Settled
 from .._model.fitted import FittedModel
-from .._model.settings import Settings
 from .._storage.model import Saved
 from .._tree import TableFitter
 from .._tree.bins import OtherBinsError
@@ -95,23 +93,23 @@ class Replay:
         """The seed of the fit."""
         return self.saved.model.seed
 
-    def run(self, run: Run, settings: Settings) -> None:
+    def run(self, settled: Settled) -> None:
         """Repeat a fit that has been prepared again."""
         model = self.saved.model
-        differences = self._before(run, settings)
+        differences = self._before(settled)
         regrown: list[int] = []
         if not differences:
             regrown = self._regrown()
             try:
-                differences = self._after(*self._trained(run, settings))
+                differences = self._after(*self._trained(settled))
             except OtherBinsError as error:
                 differences = [_place_of(error, model)]
         unchecked = _unchecked(model, self.wanted) if regrown else ["iterations, since they cannot agree"]
         self.found = Verification(differences, regrown, unchecked)
 
-    def _before(self, run: Run, settings: Settings) -> list[Difference]:
+    def _before(self, settled: Settled) -> list[Difference]:
         """Differences that are known before the first iteration."""
-        model = self.saved.model
+        model, run = self.saved.model, settled.run
         assert model.origin is not None
         assert run.data is not None
         found = of_values("version", {"agbm": model.origin.version}, {"agbm": library_version()})
@@ -123,7 +121,7 @@ class Replay:
         prepared = replace(
             model, reader=run.reader, labels=run.labels, loss=run.plan.loss,
             start=start if level is None else with_level(start, level, model.loss),
-            held_out=run.plan.held_out, resolved=run.resolved(settings),
+            held_out=run.plan.held_out, resolved=settled.resolved,
         )  # fmt: skip
         pair = Content.of(self._with(replace(model, resolved=resolved))), Content.of(self._with(prepared))
         found = of_values("parameters", *(of.description["resolved"] for of in pair))
@@ -137,11 +135,11 @@ class Replay:
             return list(range(1, self.saved.model.n_iter + 1))
         return [self.wanted] if isinstance(self.wanted, int) else sorted(set(map(int, self.wanted)))
 
-    def _trained(self, run: Run, settings: Settings) -> tuple[FittedModel, FittedModel]:
+    def _trained(self, settled: Settled) -> tuple[FittedModel, FittedModel]:
         """The model as far as it is compared, and the result of the replay."""
-        model = self.saved.model
+        model, run = self.saved.model, settled.run
         if self.wanted == ALL:
-            return model, finished(run, settings, follow(run, settings, members_of(run, settings)))
+            return model, settled.model(settled.trained())
         again = {m - 1 for m in self._regrown()}
         members = [
             member._replace(fitter=ReplayingFitter(known, _with_known_bins(member.fitter), member.objective, again))
@@ -151,15 +149,16 @@ class Replay:
         last = min(self.wanted + 1, model.best_iteration) if isinstance(self.wanted, int) else model.best_iteration
         run = run._replace(members=members, plan=run.plan._replace(max_iter=last, stops_early=False))
         if not isinstance(self.wanted, int):
-            return model, finished(run, settings, follow(run, settings, members_of(run, settings)))
+            return model, settled._replace(run=run).model(settled.trained(run))
         known = model.at_iteration(last)
-        if "temperature" in model.resolved:
+        scales = "temperature" in model.resolved and settled.trial is None
+        if scales:
             # It follows from the last iteration, of which nothing is known here.
             method = clone(run.plan.method).set_params(temperature_scaling=False)
             run = run._replace(plan=run.plan._replace(method=method))
-        trained = follow(run, settings, members_of(run, settings))
+        trained = settled.trained(run)
         ensembles = trained.ensembles
-        if "temperature" in model.resolved:
+        if scales:
             ensembles = _with_temperature(ensembles, known.ensembles, model.resolved["temperature"])
         return known, replace(model, ensembles=ensembles, history=trained.history)
 

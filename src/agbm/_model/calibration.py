@@ -126,13 +126,13 @@ def calibrated(model: FittedModel, given: Given, group: Values | None, n_threads
 
 def _read(model: FittedModel, given: Given, column: int | None, n_threads: int) -> _Rows:
     """Labels, raw scores, weights and groups of rows in a table or in batches."""
-    blocks = blocks_of(*given)
+    blocks = blocks_of(given)
     if blocks is None:
         raw = model.raw_predict(given.X, n_threads, given.offset)
         group = None if column is None else _numbers(model, given.X, column)
         return _Rows(_encoded(model, given.y, raw.shape[-1]), raw, _weights(given.weight, raw), group)
-    source, *of_all = blocks
-    gathered = gather(source, *of_all)
+    source, of_all = blocks
+    gathered = gather(source, of_all)
     ends = np.cumsum(gathered.n_rows)[:-1]
     offsets = [None] * len(gathered.n_rows) if gathered.offset is None else np.split(np.asarray(gathered.offset), ends)
 

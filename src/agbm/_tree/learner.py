@@ -277,9 +277,9 @@ class TreesOfIterations(ABC, Generic[F]):
         if sample.rows is None:
             return None
         chosen = sample.rows.rows(0, self._part.n_train)  # by the order of their numbers
-        if self._training_rows is None:
+        if self._training_rows is None or self._order is None:
             return chosen
-        among_all = np.zeros(self._part.end, dtype=bool)
+        among_all = np.zeros(len(self._order), dtype=bool)
         among_all[self._training_rows[chosen]] = True
         return np.flatnonzero(among_all).astype(np.uint32)
 

@@ -342,3 +342,14 @@ class Calibration:
     """The column whose values are groups with separate thresholds."""
     groups: Array | None = None
     """The values of this column as numbers, ascending, NaN last; one part each."""
+
+    def pooled(self) -> Calibration:
+        """The same scores for a model that has not been trained in parts."""
+
+        def joined(of_members: Sequence[SortedScores]) -> SortedScores:
+            weights = [scores.weights for scores in of_members if scores.weights is not None]
+            return SortedScores.of(
+                np.concatenate([scores.values for scores in of_members]), np.concatenate(weights) if weights else None
+            )
+
+        return Calibration([[joined(of_label) for of_label in zip(*self.parts, strict=True)]], self.test_weight)

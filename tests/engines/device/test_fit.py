@@ -133,6 +133,16 @@ def test_categories_and_batches(data, tmp_path):
     assert found[2] == found[0]
 
 
+@pytest.mark.parametrize("name", ["groups", "time"])
+def test_groups_and_times(name, data, tmp_path):
+    X, y = numbers(*data)
+    model = AGBMRegressor(max_iter=3, n_members=2, max_leaf_nodes=4)
+    who = {name: np.arange(len(y)) % 40}
+    found = [bytes_of(model.set_params(device=on).fit(X, y, **who), tmp_path / on) for on in ("cpu", "cuda")]
+    assert found[0] == found[1]
+    assert model.resolved_params_["held_out_by"] == name
+
+
 def test_rankings(data, tmp_path):
     X, y = data
     model = AGBMRanker(**SMALL)

@@ -99,6 +99,22 @@ def test_held_out_rows(client, kind, tmp_path):
     assert_same(model, expected, tmp_path)
 
 
+@pytest.mark.parametrize("name", ["groups", "time"])
+@pytest.mark.parametrize("kind", ["numbers", "three classes"])
+def test_groups_and_times(client, kind, name, tmp_path):
+    """Groups are divided between partitions, and all partitions have rows of all times."""
+    table = frame()
+    y, who = labels(kind, table), pd.Series(np.random.default_rng(3).integers(0, 60, len(table)).astype(str))
+    given = who if name == "groups" else pd.Series(pd.Timestamp("2024-01-01") + pd.to_timedelta(who.astype(int), "D"))
+    cuts = cuts_of(len(table), 6)
+    settings = {"n_members": 2, "max_iter": 5, "early_stopping": True}
+    expected = local_of(kind, **settings).fit(table, y, weights_of("real", len(table)), **{name: given})
+    weight = series(weights_of("real", len(table)), cuts)
+    model = on_dask(expected).fit(frames(table, cuts), series(y, cuts), weight, **{name: series(given, cuts)})
+    assert expected.resolved_params_["held_out_by"] == name
+    assert_same(model, expected, tmp_path)
+
+
 @pytest.mark.parametrize("kind", ["numbers", "three classes"])
 def test_default_parameters(client, kind, tmp_path):
     """Several members, each with its own held-out rows, and trees that grow best-first."""

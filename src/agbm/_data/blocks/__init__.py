@@ -5,7 +5,7 @@ in a fit on one table. A first pass over the features takes a sample for the thr
 categories; a second pass bins them.
 """
 
-from .block import Block, Labels, dense, exact, is_rounded, labels_of
+from .block import VECTORS, Block, Labels, dense, exact, is_rounded, labels_of
 from .gathering import Gathered, check_columns, gather, joined
 from .labelled import Labelled, LocalLabelled, RowsHere, started_from
 from .passes import BlockReader, BlockTable, Looked, bins_of_all, look_at_columns, places_of
@@ -15,6 +15,7 @@ from .sources import Blocks, LocalBlocks, OneTable, WithValidation, naming
 
 __all__ = [
     "UNUSED",
+    "VECTORS",
     "Block",
     "BlockReader",
     "BlockTable",

@@ -16,12 +16,14 @@ MOST_EXACT = 2**53
 
 
 class Block(NamedTuple):
-    """Some of the rows as the source returns them, with labels, weights and offsets if the source has them."""
+    """Some of the rows as the source returns them, with labels, weights and so on if the source has them."""
 
     X: Table
     y: Values | None = None
     weight: Values | None = None
     offset: Values | None = None
+    unit: Values | None = None
+    """As in Given."""
 
 
 class Labels(NamedTuple):
@@ -35,6 +37,16 @@ class Labels(NamedTuple):
     more_than_numbers: bool
     """Whether X has columns of other types than numbers."""
     offset: AnyArray | None = None
+    unit: AnyArray | None = None
+
+    @property
+    def vectors(self) -> tuple[AnyArray | None, ...]:
+        """In the order of Given."""
+        return self.y, self.weight, self.offset, self.unit
+
+
+VECTORS = "y", "sample_weight", "offset", "groups or time"
+"""What errors call the vectors of rows, in the order of Given."""
 
 
 def labels_of(block: Block) -> Labels:
@@ -44,12 +56,13 @@ def labels_of(block: Block) -> Labels:
         raise ValueError(f"X must be a table with rows and columns, got {type(X).__name__}.")
     n_rows = n_rows_of(X)
     vectors = []
-    for name, given in (("y", block.y), ("sample_weight", block.weight), ("offset", block.offset)):
+    for name, given in zip(VECTORS, block[1:], strict=True):
         vector = None if given is None else np.array(exact(given))  # a copy: a view would keep the block in memory
         if vector is not None and (vector.ndim == 0 or len(vector) != n_rows):
             raise ValueError(f"{name} has shape {vector.shape}, X has {n_rows} rows; pass one entry per row.")
         vectors.append(vector)
-    return Labels(n_rows, vectors[0], vectors[1], _head(X), has_more_than_numbers(X), vectors[2])
+    y, weight, offset, unit = vectors
+    return Labels(n_rows, y, weight, _head(X), has_more_than_numbers(X), offset, unit)
 
 
 def dense(labels: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The labels, weights and offsets of all blocks as vectors."""
+"""The labels, weights and other vectors of all blocks."""
 
 from __future__ import annotations
 
@@ -8,16 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from ..._base.types import AnyArray, Table, Values
+from ..._base.types import AnyArray, Table
+from ..rows import Given
 from ..tables import column_names
-from .block import Labels, n_rows_of
+from .block import VECTORS, Labels, n_rows_of
 from .places import UNUSED
 from .sources import LocalBlocks, OneTable, naming
+
+NOTHING = Given(None, None)
 
 
 @dataclass(frozen=True, eq=False)
 class Gathered:
-    """The labels, weights and offsets of all rows."""
+    """The labels, weights and other vectors of all rows."""
 
     n_rows: list[int]
     """Number of rows per block."""
@@ -28,6 +31,7 @@ class Gathered:
     more_than_numbers: bool
     """Whether X has columns of other types than numbers."""
     offset: Any = None
+    unit: Any = None
 
     @property
     def total(self) -> int:
@@ -35,29 +39,23 @@ class Gathered:
         return sum(self.n_rows)
 
 
-def gather(
-    blocks: LocalBlocks | OneTable,
-    y: Values | None,
-    weight: Values | None,
-    offset: Values | None = None,
-    name_of_y: str = "y",
-) -> Gathered:
-    """Gather everything but the features. y, weight and offset are for all rows, or None if the blocks have them."""
-    parts = blocks.labels()
-    found = joined(blocks.noun, parts, name_of_y, (y, weight, offset))
+def gather(blocks: LocalBlocks | OneTable, given: Given, name_of_y: str = "y") -> Gathered:
+    """Gather everything but the features. The vectors of `given` are for all rows, or None if the blocks have them."""
+    found = joined(blocks.noun, blocks.labels(), name_of_y, given)
     if found.total >= UNUSED:
         raise ValueError(f"X has {found.total} rows; at most {UNUSED - 1} are supported on one machine.")
-    for name, given in ((name_of_y, found.y), ("sample_weight", found.weight), ("offset", found.offset)):
-        if given is not None and n_rows_of(given) != found.total:
+    names = zip((name_of_y, *VECTORS[1:]), (found.y, found.weight, found.offset, found.unit), strict=True)
+    for name, vector in names:
+        if vector is not None and n_rows_of(vector) != found.total:
             raise ValueError(
-                f"{name} has {n_rows_of(given)} rows, the {blocks.noun}s of X have {found.total}; they must be the "
+                f"{name} has {n_rows_of(vector)} rows, the {blocks.noun}s of X have {found.total}; they must be the "
                 "same number."
             )
     return found
 
 
-def joined(noun: str, parts: Sequence[Labels], name_of_y: str, given: tuple[Any, Any, Any] = (None,) * 3) -> Gathered:
-    """The vectors of all blocks; `given` are y, weights and offsets of all rows, or None if the blocks have them."""
+def joined(noun: str, parts: Sequence[Labels], name_of_y: str, given: Given = NOTHING) -> Gathered:
+    """The vectors of all blocks; those of `given` are for all rows, or None if the blocks have them."""
     full = [(i, part) for i, part in enumerate(parts) if part.n_rows > 0 or part.head.shape[1] > 0]
     if not any(part.n_rows for part in parts):
         raise ValueError(f"X has no rows in its {len(parts)} {noun}s; at least one row is needed.")
@@ -66,13 +64,12 @@ def joined(noun: str, parts: Sequence[Labels], name_of_y: str, given: tuple[Any,
         with naming(noun, i):
             check_columns(part.head, known.head, f"{noun} {first}")
     n_rows = [part.n_rows for part in parts]
-    y, weight, offset = given
-    y = _joined(noun, name_of_y, [part.y for part in parts], n_rows) if y is None else y
-    if weight is None and any(part.weight is not None for part in parts):
-        weight = _joined(noun, "sample_weight", [part.weight for part in parts], n_rows)
-    if offset is None and any(part.offset is not None for part in parts):
-        offset = _joined(noun, "offset", [part.offset for part in parts], n_rows)
-    return Gathered(n_rows, y, weight, known.head, any(part.more_than_numbers for part in parts), offset)
+    names, of_parts = (name_of_y, *VECTORS[1:]), zip(*(part.vectors for part in parts), strict=True)
+    y, weight, offset, unit = (
+        _joined(noun, name, of_all, n_rows) if of_given is None else of_given
+        for name, of_given, of_all in zip(names, given[1:], of_parts, strict=True)
+    )
+    return Gathered(n_rows, y, weight, known.head, any(part.more_than_numbers for part in parts), offset, unit)
 
 
 def check_columns(head: Any, known: Any, where: str) -> None:

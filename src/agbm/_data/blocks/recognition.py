@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +13,7 @@ from sklearn.utils import _safe_indexing
 from ..._base.identity import content_of
 from ..._base.types import AnyArray
 from ..tables import as_table, contents
-from .block import Block, dense, n_rows_of
+from .block import VECTORS, Block, dense, n_rows_of
 
 # How many rows of a block, and values of X, its checksum covers: few, so that this is fast compared with binning.
 MIN_ROWS, MAX_ROWS = 100, 1_000
@@ -21,29 +21,26 @@ MAX_VALUES = 1_000_000
 
 
 class Seen(NamedTuple):
-    """What identifies a block when it is read again: checksums of all labels, weights and offsets, and of some rows."""
+    """What identifies a block when it is read again: checksums of all vectors, and of some rows of X."""
 
     n_rows: int
-    y: int
-    sample_weight: int
-    offset: int
+    vectors: Sequence[int]
     X: int
 
     @classmethod
     def of(cls, block: Block) -> Seen:
         """The checksums of a block that `labels_of` accepts."""
         X = as_table(block.X)
-        given = (block.y, block.weight, block.offset)
-        vectors = (None if vector is None else np.asarray(dense(vector)) for vector in given)
-        y, weight, offset = (_checksum([vector]) for vector in vectors)
-        return cls(n_rows_of(X), y, weight, offset, _checksum(contents(_some_rows(X))))
+        vectors = (None if vector is None else np.asarray(dense(vector)) for vector in block[1:])
+        return cls(n_rows_of(X), [_checksum([vector]) for vector in vectors], _checksum(contents(_some_rows(X))))
 
     def check(self, block: Block) -> None:
         """Raise ValueError if this is a different block."""
         if n_rows_of(block.X) != self.n_rows:
             raise changed_error(f"X has {n_rows_of(block.X)} rows, {self.n_rows} in the previous pass")
         now = Seen.of(block)
-        changed = [name for name in self._fields if getattr(now, name) != getattr(self, name)]
+        pairs = zip((*VECTORS, "X"), (*self.vectors, self.X), (*now.vectors, now.X), strict=True)
+        changed = [name for name, before, after in pairs if before != after]
         if changed:
             verb = "has" if len(changed) == 1 else "have"
             raise changed_error(f"{' and '.join(changed)} {verb} different values than in the previous pass")

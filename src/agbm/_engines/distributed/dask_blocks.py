@@ -10,7 +10,8 @@ from dask.delayed import delayed
 from dask.sizeof import sizeof
 from dask.utils import format_bytes
 
-from ..._data.blocks import Block, Blocks, Labels, Seen, WithValidation
+from ..._data.blocks import VECTORS, Block, Blocks, Labels, Seen, WithValidation
+from ..._data.rows import Given
 from .dask_workers import Workers
 from .partition_tasks import call_named, labels_and_seen, outline_of
 
@@ -20,19 +21,19 @@ class DaskBlocks:
 
     noun = "partition"
 
-    def __init__(self, workers: Workers, X: object, y: object, weight: object, offset: object = None) -> None:
+    def __init__(self, workers: Workers, given: Given) -> None:
         self._workers = workers
-        parts = {"X": partitions_of("X", X)}
-        for name, given in (("y", y), ("sample_weight", weight), ("offset", offset)):
-            if given is not None:
-                parts[name] = partitions_of(name, given)
+        parts = {"X": partitions_of("X", given.X)}
+        for name, vector in zip(VECTORS, given[1:], strict=True):
+            if vector is not None:
+                parts[name] = partitions_of(name, vector)
                 if len(parts[name]) != len(parts["X"]):
                     raise ValueError(
                         f"{name} has {len(parts[name])} partitions, X has {len(parts['X'])}; they must have as many, "
                         "with the same rows in each."
                     )
         missing = [None] * len(parts["X"])
-        columns = [parts.get(name, missing) for name in ("X", "y", "sample_weight", "offset")]
+        columns = [parts.get(name, missing) for name in ("X", *VECTORS)]
         make = delayed(Block, pure=True)
         self.blocks = [make(*row) for row in zip(*columns, strict=True)]
         self.seen: list[Seen | None] = [None] * len(self.blocks)

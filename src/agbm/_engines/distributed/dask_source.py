@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import cast
 
 import distributed
 from dask.delayed import delayed
 
 from ..._data.blocks import Block, BlockReader, Blocks, Gathered, RowsHere
 from ..._data.digest import Shape
+from ..._data.rows import Given
 from ..._fit.label_steps import before
 from ..._fit.sources import BlockRows
 from ..._tree import TreeLearner
@@ -34,15 +35,11 @@ class DaskSource:
         self._workers = Workers(client)
         self._shards: list[DaskShards] = []
 
-    def blocks_of(
-        self, X: object, y: object, sample_weight: object, offset: object
-    ) -> tuple[Blocks, Any, Any, Any] | None:
-        return DaskBlocks(self._workers, X, y, sample_weight, offset), None, None, None
+    def blocks_of(self, given: Given) -> tuple[Blocks, Given] | None:
+        return DaskBlocks(self._workers, given), Given(None, None)
 
-    def labelled(
-        self, blocks: Blocks, y: object, sample_weight: object, offset: object, name_of_y: str = "y"
-    ) -> tuple[Gathered, DaskLabelled]:
-        """The partitions with labels, weights and offsets, all of which they contain."""
+    def labelled(self, blocks: Blocks, given: Given, name_of_y: str = "y") -> tuple[Gathered, DaskLabelled]:
+        """The partitions with the vectors of their rows, all of which they contain."""
         return DaskLabelled.of(self._workers, cast(DaskBlocks, blocks), name_of_y)
 
     def bind(self, rows: BlockRows, learner: TreeLearner) -> tuple[ClusterObjective, ClusterFitter]:

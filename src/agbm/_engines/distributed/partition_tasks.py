@@ -35,8 +35,8 @@ def labels_and_seen(block: Block) -> tuple[Labels, Seen]:
 def outline_of(found: tuple[Labels, Seen]) -> tuple[Labels, Seen]:
     """A task: labels without rows, for the types and shapes of their vectors."""
     labels, seen = found
-    y, weight, offset = (None if v is None else v[:0] for v in (labels.y, labels.weight, labels.offset))
-    return labels._replace(y=y, weight=weight, offset=offset), seen
+    y, weight, offset, unit = (None if v is None else v[:0] for v in labels.vectors)
+    return labels._replace(y=y, weight=weight, offset=offset, unit=unit), seen
 
 
 def call_named(
@@ -67,20 +67,21 @@ class Form(NamedTuple):
     y: np.dtype[Any] | None
     weight: np.dtype[Any] | None
     offset: np.dtype[Any] | None
+    unit: np.dtype[Any] | None
 
     @classmethod
     def of(cls, outline: Gathered) -> Form:
         """The types of vectors without rows."""
-        vectors = (outline.y, outline.weight, outline.offset)
+        vectors = (outline.y, outline.weight, outline.offset, outline.unit)
         return cls(*(None if vector is None else vector.dtype for vector in vectors))
 
 
 def gathered_from(found: tuple[Labels, Any], form: Form) -> Gathered:
     """A task: the labels of a partition in the types that those of all partitions have."""
     labels = found[0]
-    vectors = zip((labels.y, labels.weight, labels.offset), form, strict=True)
-    y, weight, offset = (None if v is None or of is None else v.astype(of, copy=False) for v, of in vectors)
-    return Gathered([labels.n_rows], y, weight, None, labels.more_than_numbers, offset)
+    vectors = zip(labels.vectors, form, strict=True)
+    y, weight, offset, unit = (None if v is None or of is None else v.astype(of, copy=False) for v, of in vectors)
+    return Gathered([labels.n_rows], y, weight, None, labels.more_than_numbers, offset, unit)
 
 
 def advance(

@@ -46,6 +46,8 @@ def encode_part(
     """
     (places,) = here.places.of_blocks()
     used, rows, n_train = places != UNUSED, here.rows, here.n_train
+    n_unseen = 0 if here.part is None else here.part.n_unseen
+    n_seen = rows.n - n_unseen
     X = reader.numbers(block, used)
     codes = np.empty((reader.bins.n_features, len(X)), dtype=np.uint8)
     codes[:, places[used]] = reader.bins.encode(X, n_threads).columns()
@@ -53,19 +55,19 @@ def encode_part(
     if digest is not None:
         digest.add(here.first, X, taken(vectors_of(rows, digest.shape), places[used]), n_threads)
     return Part(
-        (np.ascontiguousarray(codes[:, :n_train]), np.ascontiguousarray(codes[:, n_train:])),
-        _divided(rows.y, n_train),
+        (np.ascontiguousarray(codes[:, :n_train]), np.ascontiguousarray(codes[:, n_train:n_seen])),
+        _divided(rows.y, n_train, n_seen),
         here.train_weights,
-        rows.validation_weight(n_train),
-        None if rows.start is None else _divided(rows.start, n_train),
+        rows.validation_weight(n_train, n_unseen),
+        None if rows.start is None else _divided(rows.start, n_train, n_seen),
         first,
         np.argsort(rows.X[:n_train]).astype(np.uint32),
         digest,
     )
 
 
-def _divided(x: Array, n_train: int) -> tuple[Array, Array]:
-    return x[..., :n_train], x[..., n_train:]
+def _divided(x: Array, n_train: int, n_seen: int) -> tuple[Array, Array]:
+    return x[..., :n_train], x[..., n_train:n_seen]
 
 
 class Recipe(NamedTuple):
