@@ -10,6 +10,7 @@ from agbm import AGBMClassifier, AGBMRegressor
 from agbm._base.sums import weight_step
 from agbm._core.objective import LocalObjective
 from agbm._data.blocks import Block, LocalBlocks
+from agbm._data.rows import Given
 from agbm._engines.distributed.growth import ClusterFitter
 from agbm._engines.distributed.log import Log
 from agbm._engines.distributed.messages import add_up
@@ -126,8 +127,8 @@ class ShardRows:
     def __init__(self, seed, n_shards, disturbance):
         self._seed, self._n_shards, self._disturbance = seed, n_shards, disturbance
 
-    def blocks_of(self, X, y, sample_weight, offset):
-        return LocalBlocks(lambda: iter([Block(X, y, sample_weight, offset)])), None, None, None
+    def blocks_of(self, given):
+        return LocalBlocks(lambda: iter([Block(given.X, given.y, given.weight, given.offset)])), Given(None, None)
 
     def labelled(self, *given):
         return LocalSource().labelled(*given)
