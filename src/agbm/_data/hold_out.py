@@ -226,10 +226,10 @@ def scrambled(numbers: NDArray[np.uint64], seed: int) -> NDArray[np.uint64]:
 
 
 def hold_out_groups(
-    groups: AnyArray, share: float, classes: AnyArray | None, seed: int
+    groups: AnyArray, share: float, classes: AnyArray | None, seed: int, some_without_effect: bool = True
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Hold out whole groups of rows, the same ones for any order of the rows; the result is as that of `hold_out`."""
-    return both_parts(_hold_out_groups(groups, share, 1, classes, seed, True).rows(0))
+    return both_parts(_hold_out_groups(groups, share, 1, classes, seed, some_without_effect).rows(0))
 
 
 def _hold_out_groups(
@@ -299,6 +299,12 @@ def time_windows(time: Keys, share: float, n_parts: int, least: float = 0.5) -> 
         end = highest + 1 if origin + n_held_out >= n_rows else max(end, begin + 1)
         windows.append((begin, end))
     return windows
+
+
+def time_folds(time: Keys, share: float, n_folds: int) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+    """For each fold, the rows before a window of time, and the rows of the window, which has this share of all."""
+    windows = np.array(time_windows(time, share, n_folds, least=share), dtype=np.uint64)
+    return [(np.flatnonzero(time < begin), np.flatnonzero((time >= begin) & (time < end))) for begin, end in windows]
 
 
 def _next_time(time: Keys, after: int) -> int:

@@ -13,7 +13,7 @@ from sklearn.base import is_classifier
 from .._base import threads
 from .._base.types import Table, Values
 from .._data.batches import blocks_of
-from .._data.hold_out import stratified_folds, time_windows
+from .._data.hold_out import stratified_folds, time_folds
 from .._data.rows import Given
 from .._data.units import GivenUnit, keys_of
 from .._fit.checks import check_combinations
@@ -166,10 +166,7 @@ def _windows(time: Any, n_rows: int, cv: Folding) -> Iterable[tuple[Any, Any]]:
     """The folds of windows of time, and the rows before each."""
     if not isinstance(cv, int):
         raise ValueError(f"time decides the folds, and so does cv={cv!r}; pass the number of folds as cv.")
-    keys = cast(Any, keys_of("time", time, n_rows))
-    share = 1.0 / (cv + 1)
-    windows = np.array(time_windows(keys, share, cv, least=share), dtype=np.uint64)
-    return [(np.flatnonzero(keys < begin), np.flatnonzero((keys >= begin) & (keys < end))) for begin, end in windows]
+    return time_folds(cast(Any, keys_of("time", time, n_rows)), 1.0 / (cv + 1), cv)
 
 
 def _template(estimator: BaseAGBM, scoring: Scoring) -> BaseAGBM:

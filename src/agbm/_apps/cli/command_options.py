@@ -22,6 +22,7 @@ from .shared_options import (
     add_shares,
     add_survival,
     add_test_fraction,
+    add_unit,
 )
 from .status import status
 
@@ -41,6 +42,8 @@ def _train(commands: Commands, help: str) -> None:
         examples="""
   agbm train adult.csv --target income --out adult.agbm
   agbm train houses.parquet --target price --out houses.agbm --folds 5
+  agbm train visits.csv --target cost --groups patient --out visits.agbm
+  agbm train demand.csv --target sold --time-order day --out demand.agbm
   agbm train export.csv --target y --out y.agbm --decimal , --encoding latin-1
   agbm train policies.csv --target claims --exposure years --set loss=poisson \\
       --task regression --out claims.agbm
@@ -135,9 +138,9 @@ def _update(commands: Commands, help: str) -> None:
         "agbm update MODEL DATA [--mode MODE --out NEW] [options]",
         help=help,
         description="Change a model with the rows of a file, and show its metrics before and after on rows of the file "
-        "that are held out at random. trees: more trees on top of the model; leaves: new values of all leaves; "
-        "weights: new weights of the trees; all: a new model with the same settings. Without --mode all four are "
-        "compared, and nothing is saved.",
+        "that are held out: at random, or as in training with --groups or --time-order. trees: more trees on top of "
+        "the model; leaves: new values of all leaves; weights: new weights of the trees; all: a new model with the "
+        "same settings. Without --mode all four are compared, and nothing is saved.",
         examples="""
   agbm update demand.agbm june.csv
   agbm update demand.agbm june.csv --mode leaves --out demand-june.agbm
@@ -148,6 +151,7 @@ def _update(commands: Commands, help: str) -> None:
     parser.add_argument("--mode", choices=("trees", "leaves", "weights", "all"), help="what to change")
     parser.add_argument("--out", metavar="NEW", type=Path, help="output file for the updated model")
     parser.add_argument("--target", metavar="COLUMN", help="target column of DATA (default: as in training)")
+    add_unit(parser)
     add_test_fraction(parser)
     parser.add_argument("--max-iter", type=int, help="maximum number of further iterations, for trees and all")
     parser.add_argument(

@@ -17,6 +17,7 @@ from .output import listed
 from .reading.data import Question
 from .reading.labels import note_second
 from .reading.offsets import note_column
+from .reading.units import note_unit
 
 
 def title(question: Question) -> str:
@@ -125,4 +126,5 @@ def notes_of(question: Question, rows: str, command: str) -> dict[str, str]:
         notes[DECIMAL_COMMAS] = json.dumps(with_commas, ensure_ascii=False)
     note_column(question.offset_column, notes)
     note_second(question.second, notes)
+    note_unit(None if question.unit is None else question.unit.column, notes)
     return notes

@@ -159,7 +159,21 @@ def add_question(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--seed", type=int, default=0, help="seed of the split and of the model (default: %(default)s)")
     parser.add_argument("--jobs", type=int, help="number of threads, which does not affect the model (default: all)")
+    add_unit(parser)
     parser.set_defaults(weight=None, offset=None, exposure=None, group=None, time=None, event=None)
+
+
+def add_unit(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say which rows are held out together."""
+    unit = parser.add_mutually_exclusive_group()
+    unit.add_argument(
+        "--groups", metavar="COLUMN",
+        help="column with the group of each row, such as a customer: groups are held out whole; not a feature",
+    )  # fmt: skip
+    unit.add_argument(
+        "--time-order", metavar="COLUMN",
+        help="column with the time of each row: the last rows are for testing, and later rows validate earlier ones",
+    )  # fmt: skip
 
 
 def add_group(parser: argparse.ArgumentParser) -> None:

@@ -8,15 +8,23 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..._base.sums import Array
 from ..._base.types import AnyArray, Table, Values
-from ..._data.hold_out import hold_out, hold_out_groups, strata_of_numbers, strata_of_queries, stratified_folds
+from ..._data.hold_out import (
+    hold_out,
+    hold_out_groups,
+    strata_of_numbers,
+    strata_of_queries,
+    stratified_folds,
+    time_folds,
+)
 from ..._data.rows import some_of
+from ..._data.units import Keys, Unit
 from ..._estimators.base import BaseAGBM
 from ..._estimators.classifier import AGBMClassifier
 from ..._estimators.ranker import SCORE, AGBMRanker
@@ -44,6 +52,26 @@ Fold = tuple[NDArray[np.intp], NDArray[np.intp]]
 """The remaining rows, and those that are held out."""
 
 
+class KeyedUnit(NamedTuple):
+    """What splits must not divide: the keys of the groups or times of rows."""
+
+    kind: Unit
+    keys: Keys
+
+    def hold_out(self, share: float, strata: NDArray[Any] | None, of_rankings: bool, seed: int) -> Fold:
+        """Hold out whole groups, or the last rows."""
+        if self.kind == "time":
+            return time_folds(self.keys, share, 1)[0]
+        return hold_out_groups(self.keys, share, strata, seed, some_without_effect=of_rankings)
+
+    def folds(self, n_folds: int, strata: NDArray[Any] | None, seed: int) -> list[Fold]:
+        """Folds of whole groups, or windows of time after the rows that train."""
+        if self.kind == "time":
+            return time_folds(self.keys, 1.0 / (n_folds + 1), n_folds)
+        strata = np.zeros(len(self.keys)) if strata is None else strata
+        return stratified_folds(strata, n_folds, seed, groups=self.keys)
+
+
 class Task(ABC):
     """A kind of learning task."""
 
@@ -61,10 +89,11 @@ class Task(ABC):
         return 1.0
 
     def fit(
-        self, model: BaseAGBM, X: Table, y: AnyArray, weight: Values | None = None, offset: Values | None = None
-    ) -> Any:
-        """Fit a model."""
-        return model.fit(X, y, sample_weight=weight, offset=offset)
+        self, model: BaseAGBM, X: Table, y: AnyArray, weight: Values | None = None, offset: Values | None = None,
+        **unit: Values,
+    ) -> Any:  # fmt: skip
+        """Fit a model; `unit` has the groups or times of the rows."""
+        return model.fit(X, y, sample_weight=weight, offset=offset, **unit)
 
     def fit_with(self, model: BaseAGBM, split: Split) -> Any:
         """Fit a model to the training rows of a split; early stopping uses the validation rows."""
@@ -86,19 +115,23 @@ class Task(ABC):
         """The classes by which splits are stratified, as those of estimators are; None if there are no classes."""
         return None
 
-    def hold_out(self, y: NDArray[Any], share: float, seed: int) -> Fold:
-        """Split rows at random; the remaining rows have every class of the strata."""
+    def hold_out(self, y: NDArray[Any], share: float, seed: int, unit: KeyedUnit | None = None) -> Fold:
+        """Split rows at random, or by units; at random, the remaining rows have every class of the strata."""
+        if unit is not None and share > 0.0:
+            return unit.hold_out(share, self.strata(y), False, seed)
         return hold_out(len(y), share, self.strata(y), seed)
 
     def sample(self, y: NDArray[Any], n_rows: int, seed: int) -> NDArray[np.intp]:
         """Draw at most n_rows rows at random, in ascending order."""
         return np.sort(np.random.default_rng(seed).choice(len(y), min(n_rows, len(y)), replace=False))
 
-    def folds(self, y: NDArray[Any], n_folds: int, seed: int) -> list[Fold]:
+    def folds(self, y: NDArray[Any], n_folds: int, seed: int, unit: KeyedUnit | None = None) -> list[Fold]:
         """The rows of each fold of a cross-validation. Classes of the strata with a single row are never tested."""
         from sklearn.model_selection import KFold
 
         strata = self.strata(y)
+        if unit is not None:
+            return unit.folds(n_folds, strata, seed)
         if strata is None:
             return list(KFold(n_folds, shuffle=True, random_state=seed).split(y))
         _, codes, counts = np.unique(strata, return_inverse=True, return_counts=True)
@@ -190,8 +223,10 @@ class Ranking(Task):
     def strata(self, y: NDArray[Any]) -> NDArray[Any]:
         return strata_of_queries(y[:, 0], y[:, 1])
 
-    def hold_out(self, y: NDArray[Any], share: float, seed: int) -> Fold:
-        """Split whole queries at random."""
+    def hold_out(self, y: NDArray[Any], share: float, seed: int, unit: KeyedUnit | None = None) -> Fold:
+        """Split whole queries at random, or by units."""
+        if unit is not None and share > 0.0:
+            return unit.hold_out(share, self.strata(y), True, seed)
         return hold_out_groups(y[:, 1], share, self.strata(y), seed)
 
     def sample(self, y: NDArray[Any], n_rows: int, seed: int) -> NDArray[np.intp]:
@@ -201,12 +236,11 @@ class Ranking(Task):
         n_queries = max(1, int(np.searchsorted(np.cumsum(sizes[order]), n_rows, side="right")))
         return np.flatnonzero(np.isin(numbers, order[:n_queries]))
 
-    def folds(self, y: NDArray[Any], n_folds: int, seed: int) -> list[Fold]:
+    def folds(self, y: NDArray[Any], n_folds: int, seed: int, unit: KeyedUnit | None = None) -> list[Fold]:
         """The rows of each fold, which consist of whole queries."""
-        from sklearn.model_selection import StratifiedGroupKFold
-
-        folds = StratifiedGroupKFold(n_folds, shuffle=True, random_state=seed)
-        return list(folds.split(y, self.strata(y), groups=y[:, 1]))
+        if unit is not None:
+            return unit.folds(n_folds, self.strata(y), seed)
+        return stratified_folds(self.strata(y), n_folds, seed, groups=y[:, 1])
 
 
 @dataclass(frozen=True, eq=False)

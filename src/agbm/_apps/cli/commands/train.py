@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace) -> None:
         question.offset_column.check_loss(model.loss)
     if shows:
         print(title(question))
-        show(describe(question) | _rows_in_words(parts, model, arguments))
+        show(describe(question) | _rows_in_words(question, parts, model, arguments))
     model.set_params(verbose=int(shows))
     if arguments.checkpoint is not None:
         model.set_params(callbacks=[Checkpoint(arguments.checkpoint)])
@@ -84,7 +84,7 @@ def _check_test(question: Question, arguments: argparse.Namespace) -> None:
     """Raise ValueError if the test file lacks the target or a feature."""
     test = open_table(arguments.test, form_of(arguments), n_features=len(question.features))
     if "svmlight" not in (test.format, question.file.format):
-        columns = (question.offset_column, question.second)
+        columns = (question.offset_column, question.second)  # groups and times of test rows are not needed
         beside = [column.name for column in columns if column is not None]
         for name in [*question.features, question.target, *beside]:
             check_column(name, f"--test {arguments.test}", [column.name for column in test.columns])
@@ -96,7 +96,7 @@ def parts_of(question: Question, arguments: argparse.Namespace) -> Fold:
     return question.hold_out(question.rows, share, arguments.seed)
 
 
-def _rows_in_words(parts: Fold, model: Model, arguments: argparse.Namespace) -> dict[str, str]:
+def _rows_in_words(question: Question, parts: Fold, model: Model, arguments: argparse.Namespace) -> dict[str, str]:
     train = f"{len(parts[0]):,} for training"
     if model.early_stopping and model.validation_fraction is not None:
         n_members = auto.n_members(model.n_members, method_of(model.method), len(parts[0]))
@@ -106,6 +106,8 @@ def _rows_in_words(parts: Fold, model: Model, arguments: argparse.Namespace) -> 
     if arguments.folds is not None:
         test = f"{arguments.folds}-fold cross-validation"
     lines = {"rows": f"{train}; {test} for testing"}
+    if question.unit is not None:
+        lines[question.unit.column.option] = str(question.unit)
     if arguments.weight is not None:
         lines["weights"] = f"{arguments.weight}: for training only; test metrics are unweighted"
     return lines
@@ -136,12 +138,10 @@ def _predictions(
 
 def _folds(question: Question, arguments: argparse.Namespace) -> list[Fold]:
     """Return the training and test rows of each fold."""
-    rows = question.rows
     try:
-        folds = question.task.folds(question.y[rows], arguments.folds, arguments.seed)
+        return question.folds(question.rows, arguments.folds, arguments.seed)
     except ValueError as error:
         raise ValueError(f"--folds {arguments.folds}: {error}") from error
-    return [(rows[train], rows[test]) for train, test in folds]
 
 
 def _cross_validate(question: Question, model: Model, folds: Sequence[Fold]) -> Sequence[Metric]:

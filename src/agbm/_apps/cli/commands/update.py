@@ -29,6 +29,7 @@ from ..reading.data import Model, rows_of, take
 from ..reading.files import DataFile, available_memory
 from ..reading.labels import labels_in
 from ..reading.offsets import noted_column, of_rows, offsets_in
+from ..reading.units import UnitColumn, UnitValues, noted_unit, unit_column
 from ..shared_options import check_form, form_of
 from ..status import status
 
@@ -43,11 +44,11 @@ def run(arguments: argparse.Namespace) -> None:
     with status(arguments):
         file, features = open_labelled(model, arguments.data, target, form_of(arguments))
         check_form(arguments, file.format)
-        labelled = Labelled.of(model, file, features, target)
+        labelled = Labelled.of(model, file, features, target, unit_column(arguments) or noted_unit(model, file))
     rows, test = labelled.hold_out(arguments.test_fraction, arguments.seed)
     if speaks(arguments):
         print(f"Updating {arguments.model} with {file.name}")
-        show(_rows_in_words(rows, test, arguments.test_fraction))
+        show(_rows_in_words(rows, test, labelled, arguments.test_fraction))
     model.set_params(n_jobs=arguments.jobs)
     modes = MODES if arguments.mode is None else (arguments.mode,)
     tried = [Tried.of("before", model, 0.0, labelled, test)]
@@ -87,17 +88,20 @@ class Labelled:
     """The rows that have a label."""
     task: Task
     offset: Array | None
+    unit: UnitValues | None
 
     @classmethod
-    def of(cls, model: Model, file: DataFile, features: list[str], target: str) -> Labelled:
-        """The labelled rows of a file."""
+    def of(cls, model: Model, file: DataFile, features: list[str], target: str, unit: UnitColumn | None) -> Labelled:
+        """The labelled rows of a file; `unit` has their groups or times."""
         y, absent = labels_in(model, file, target)
         offset = offsets_in(file, noted_column(model), NEEDED)
-        return cls(file, features, y, np.flatnonzero(~absent), task_of(model), offset)
+        units = None if unit is None else unit.read(file)
+        return cls(file, features, y, np.flatnonzero(~absent), task_of(model), offset, units)
 
     def hold_out(self, share: float, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """The remaining rows, and a random share of the rows."""
-        remaining, held_out = self.task.hold_out(self.y[self.present], share, seed)
+        """The remaining rows, and a share of the rows: random ones, whole groups, or the last ones."""
+        keyed = None if self.unit is None else self.unit.keyed(self.present)
+        remaining, held_out = self.task.hold_out(self.y[self.present], share, seed, keyed)
         return self.present[remaining], self.present[held_out]
 
     def update(self, model: Model, rows: NDArray[np.intp], mode: str, arguments: argparse.Namespace) -> Model:
@@ -105,6 +109,7 @@ class Labelled:
         options: dict[str, Any] = {"mode": mode}
         if mode in ("trees", "all"):
             options["max_iter"] = arguments.max_iter
+            options |= {} if self.unit is None else self.unit.argument(rows)
         else:
             options["old_weight"] = arguments.old_weight
         if not self._fits:
@@ -155,8 +160,9 @@ class Tried:
         return None if before is self or not self.metrics else paired_difference("", self.losses, before.losses)
 
 
-def _rows_in_words(rows: NDArray[np.intp], test: NDArray[np.intp], share: float) -> dict[str, str]:
-    held_out = f"{len(test):,} held out at random ({100 * share:g} %)" if len(test) else "none held out"
+def _rows_in_words(rows: NDArray[np.intp], test: NDArray[np.intp], labelled: Labelled, share: float) -> dict[str, str]:
+    how = "at random" if labelled.unit is None else f"by {labelled.unit.column.option} ({labelled.unit.column.name})"
+    held_out = f"{len(test):,} held out {how} ({100 * share:g} %)" if len(test) else "none held out"
     return {"rows": f"{len(rows):,} for the update, {held_out}"}
 
 

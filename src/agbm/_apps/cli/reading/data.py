@@ -29,7 +29,7 @@ from ...._migration.foreign import of_estimator
 from ...._model.settings import Settings
 from ....losses import Quantile
 from ...evaluation.metrics import Metric, Split
-from ...evaluation.tasks import Classification, Ranking, Regression, Survival, Task, task_of
+from ...evaluation.tasks import Classification, Fold, KeyedUnit, Ranking, Regression, Survival, Task, task_of
 from ..shared_options import check_form, form_of
 from ..status import status
 from .files import Column, DataFile, Piece, as_numbers, available_memory, open_table, pyarrow
@@ -37,6 +37,7 @@ from .identifiers import identifiers
 from .labels import SecondColumn, second_column
 from .offsets import OffsetColumn, of_rows, offset_column
 from .text_numbers import Mixed
+from .units import UnitValues, unit_column
 
 Model = AGBMClassifier | AGBMRegressor | AGBMRanker | AGBMSurvival
 
@@ -77,18 +78,29 @@ class Question:
     """Text columns that are numbers, with the values that are not and count as missing."""
     identifiers: dict[str, str]
     """Maps columns that are left out because they identify the row to the reason."""
+    unit: UnitValues | None
+    """The groups or times of the rows."""
 
-    def hold_out(self, rows: NDArray[np.intp], share: float, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Split rows at random; return the remaining rows and the share that is held out."""
-        remaining, held_out = self.task.hold_out(self.y[rows], share, seed)
+    def hold_out(self, rows: NDArray[np.intp], share: float, seed: int) -> Fold:
+        """Split rows at random, or by groups or time; return the remaining rows and those that are held out."""
+        remaining, held_out = self.task.hold_out(self.y[rows], share, seed, self._keyed(rows))
         return rows[remaining], rows[held_out]
+
+    def folds(self, rows: NDArray[np.intp], n_folds: int, seed: int) -> list[Fold]:
+        """The training and test rows of each fold of a cross-validation."""
+        found = self.task.folds(self.y[rows], n_folds, seed, self._keyed(rows))
+        return [(rows[train], rows[test]) for train, test in found]
+
+    def _keyed(self, rows: NDArray[np.intp]) -> KeyedUnit | None:
+        return None if self.unit is None else self.unit.keyed(rows)
 
     def fit(self, model: Model, rows: NDArray[np.intp]) -> Model:
         """Fit a model to some rows; the result is the same whether or not the table is in memory."""
+        unit = {} if self.unit is None else self.unit.argument(rows)
         if self.streams:
-            return model.fit(Batches(lambda: self._batches(rows)))
+            return model.fit(Batches(lambda: self._batches(rows)), **unit)
         weight = None if self.weight is None else self.weight[rows]
-        self.task.fit(model, self.table(rows), self.y[rows], weight, of_rows(self.offset, rows))
+        self.task.fit(model, self.table(rows), self.y[rows], weight, of_rows(self.offset, rows), **unit)
         return model
 
     def table(self, rows: NDArray[np.intp]) -> Any:
@@ -172,7 +184,7 @@ def ask(arguments: argparse.Namespace, streams: bool = False) -> Question:
         if column.kind == "category" and column.name not in settled:
             _warn_of_text(file, column, column.name == target)
     warn_of_missed(file)
-    beside = offset_column(arguments)
+    beside, unit = offset_column(arguments), unit_column(arguments)
     if second is None:
         y, absent = file.vector(target)
         y, task, reason = _task(y, absent, kinds.get(target, "number"), arguments.task, target)
@@ -191,6 +203,7 @@ def ask(arguments: argparse.Namespace, streams: bool = False) -> Question:
         offset=None if beside is None else beside.scores(file), offset_column=beside,
         streams=streams or file.bytes_in_memory(len(features)) > available_memory() // 2,
         mixed=mixed, dates=dates, numbers=numbers, identifiers=left_out,
+        unit=None if unit is None else unit.read(file),
     )  # fmt: skip
 
 
@@ -199,8 +212,10 @@ def _features(
 ) -> tuple[list[str], dict[str, DateColumn], dict[str, tuple[str, ...]], dict[str, str]]:
     """Return the features, those that are dates or numbers in text, and the identifiers that are left out."""
     kinds = {column.name: column.kind for column in file.columns}
-    for option in ("group", "event", "weight", "offset", "exposure", "drop", "categorical", "numeric"):
-        given = getattr(arguments, option)
+    for option in (
+        "group", "event", "weight", "offset", "exposure", "drop", "categorical", "numeric", "groups", "time-order",
+    ):  # fmt: skip
+        given = getattr(arguments, option.replace("-", "_"))
         for name in [given] if isinstance(given, str) else given or []:
             if file.format == "svmlight":
                 raise ValueError(f"--{option} {name}: svmlight files have no column names; omit this option.")
@@ -213,14 +228,15 @@ def _features(
     if second is not None and second.name in {target, *arguments.drop}:
         raise ValueError(f"{second}: the column is the target, or dropped; choose another one.")
     beside_features = (arguments.group, arguments.event, arguments.weight, arguments.offset, arguments.exposure)
-    not_features = {target, *beside_features, *arguments.drop}
+    kept = {*arguments.categorical, *arguments.numeric}
+    not_features = {target, *beside_features, *arguments.drop, *({arguments.groups} - kept)}
     features = [name for name in kinds if name not in not_features]
     useless = [name for name in features if kinds[name] == "other"]
     if useless:
         raise ValueError(f"{file.name!r}: columns {useless} are neither numeric nor text; use --drop to ignore them.")
     if not features:
         raise ValueError(f"{file.name!r} has no features to predict {target!r} from; its columns are {list(kinds)}.")
-    free = [name for name in features if name not in {*arguments.categorical, *arguments.numeric}]
+    free = [name for name in features if name not in kept]
     dates, numbers = _derived(file, [name for name in free if kinds[name] in ("category", "time")])
     found = identifiers(file, [name for name in free if name not in {*dates, *numbers}])
     if len(found) == len(features):
