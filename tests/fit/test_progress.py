@@ -58,7 +58,7 @@ def test_lines_without_a_terminal(capfd):
     assert out == ""
     best = int(np.argmin(losses["validation_loss"]))
     expected = (
-        f"agbm  20/20  trees {losses['trees'][-1]}  train loss {losses['train_loss'][-1]:.5g}  "
+        f"AGBM (paper)  20/20  trees {losses['trees'][-1]}  train loss {losses['train_loss'][-1]:.5g}  "
         f"validation loss {losses['validation_loss'][-1]:.5g}  best {losses['validation_loss'][best]:.5g} at {best}  "
     )
     assert re.fullmatch(re.escape(expected) + r"\d+\.\d s\n", err)
@@ -342,7 +342,7 @@ def test_ctrl_c_restores_the_terminal():
     assert text.count("\x1b[?25l") == text.count("\x1b[?25h") == 1  # the cursor was hidden, and is back
     assert text.endswith("\r\n\x1b[?25h")
     last = [line for line in lines_of(text) if line]
-    assert re.fullmatch(r"fading [━╸╺]+ +[\d,]+/100,000 \d+\.\d s", last[-2])
+    assert re.fullmatch(r"agbm [━╸╺]+ +[\d,]+/100,000 \d+\.\d s", last[-2])
 
 
 NOTEBOOK = """
@@ -363,7 +363,7 @@ def test_one_output_of_a_notebook():
     assert output.output_type == "display_data"
     assert set(output.data) == {"text/plain", "text/html"}
     plain, html = output.data["text/plain"], output.data["text/html"]
-    words = r"fading  60/60  trees 60  train loss \S+  validation loss \S+  best \S+ at \d+  \d+\.\d s"
+    words = r"agbm  60/60  trees 60  train loss \S+  validation loss \S+  best \S+ at \d+  \d+\.\d s"
     assert re.fullmatch(words, plain)
     assert '<progress value="60" max="60"' in html
     assert [word for word in plain.split("  ")[1:] if f">{word}<" not in html] == []

@@ -150,8 +150,8 @@ def test_no_iteration_at_all():
 
 def test_names_of_models(models, iris):
     gbm, other = models["gbm"], models["agbm"]
-    assert legend_of(plot.convergence([gbm, other]))[:2] == ["gbm", "agbm"]
-    assert legend_of(plot.convergence([gbm, gbm]))[:2] == ["gbm 0", "gbm 1"]
+    assert legend_of(plot.convergence([gbm, other]))[:2] == ["gradient boosting", "AGBM (paper)"]
+    assert legend_of(plot.convergence([gbm, gbm]))[:2] == ["gradient boosting 0", "gradient boosting 1"]
     odd = dict.fromkeys(ODD_NAMES, gbm)
     assert legend_of(plot.convergence(odd, log=True))[:3] == ODD_NAMES
 
@@ -168,7 +168,7 @@ def test_convergence_errors(models):
     exact = AGBMRegressor(method="gbm", learning_rate=1.0, max_iter=3, l2_regularization=0.0, max_depth=3)
     exact.fit([[0.0], [1.0]] * 10, [0.0, 1.0] * 10)
     with pytest.raises(
-        ValueError, match=r"log=True needs positive values, but the training loss of 'gbm' reaches 0; use log=F"
+        ValueError, match=r"log=True needs positive values, but the training loss of 'gradient boosting' reaches 0"
     ):
         plot.convergence(exact, log=True)
 
@@ -497,11 +497,11 @@ def test_costs_of_one_class_only(models, cancer):
 
 def test_costs_errors(models, cancer, iris, houses):
     X, y = cancer
-    with pytest.raises(ValueError, match=r"models: 'fading' has 3 classes, threshold_costs needs two"):
+    with pytest.raises(ValueError, match=r"models: 'agbm' has 3 classes, threshold_costs needs two"):
         plot.threshold_costs(iris[0], iris[1], iris[0].predict(iris[1]))
-    with pytest.raises(TypeError, match=r"models: 'fading' is not a classifier"):
+    with pytest.raises(TypeError, match=r"models: 'agbm' is not a classifier"):
         plot.threshold_costs(houses[0], houses[1], np.zeros(300))
-    with pytest.raises(ValueError, match=r"y has labels \[2\] that 'gbm' does not know; its classes are \[0, 1\]"):
+    with pytest.raises(ValueError, match=r"y has labels \[2\] that 'gradient boosting' does not know"):
         plot.threshold_costs(models["gbm"], X, 2 * y)
     with pytest.raises(ValueError, match=r"false_negative must be a positive number; got 0"):
         plot.threshold_costs(models["gbm"], X, y, false_negative=0)
@@ -534,9 +534,9 @@ def test_names_without_glyphs():
 
 def test_calibration_errors(models, cancer, houses):
     X, y = cancer
-    with pytest.raises(TypeError, match=r"models: 'fading' is not a classifier"):
+    with pytest.raises(TypeError, match=r"models: 'agbm' is not a classifier"):
         plot.calibration(houses[0], houses[1], np.zeros(300))
-    with pytest.raises(ValueError, match=r"y has labels \[2\] that 'gbm' does not know; its classes are \[0, 1\]"):
+    with pytest.raises(ValueError, match=r"y has labels \[2\] that 'gradient boosting' does not know"):
         plot.calibration(models["gbm"], X, 2 * y)
     with pytest.raises(ValueError, match=r"bins=1 must be an integer of at least 2"):
         plot.calibration(models["gbm"], X, y, bins=1)

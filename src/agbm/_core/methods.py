@@ -444,15 +444,22 @@ METHODS: dict[str, Method] = {
 """The algorithms that can be given by name."""
 
 
+TITLES = {
+    "fading": "agbm", "gbm": "gradient boosting", "vagbm": "VAGBM (paper)", "agbm": "AGBM (paper)",
+    "agbmr": "AGBMR (paper)",
+}  # fmt: skip
+
+
 def method_of(method: str | Method) -> Method:
     """Return a copy of a method, given by name or as an object."""
     made: Method = clone(METHODS[method] if isinstance(method, str) else method)
     return made
 
 
-def name_of(method: str | Method) -> str:
-    """The name of a method as progress shows it: the given one, or that of the algorithm."""
-    return method if isinstance(method, str) else method.algorithm
+def title_of(method: str | Method) -> str:
+    """What people see, for whom "agbm" is the default."""
+    name = method if isinstance(method, str) else method.algorithm
+    return TITLES.get(name.lower(), name)
 
 
 def owners_of(parameter: str) -> list[type[Method]]:

@@ -194,7 +194,7 @@ def follow(run: Run, settings: Settings, members: Sequence[MemberRun]) -> Traine
     watchers: list[Watcher] = [kept] if keeps else []
     seen = kept.seeing(scores) if keeps else scores
     watchers += [after(n_known, callback) for callback in settings.callbacks or ()]
-    shown = progress(settings.method_name, plan.max_iter, settings.verbose, loss=plan.loss, score=stopping)
+    shown = progress(settings.method_title, plan.max_iter, settings.verbose, loss=plan.loss, score=stopping)
     with shown as bar:
         if bar is not None:
             watchers.append(bar)

@@ -150,7 +150,7 @@ def _trained(settings: Settings, folds: Sequence[_Fold], scorers: Mapping[str, S
     stopping = f"validation_{next(iter(scorers))}" if scorers else None
     criterion = by_loss(True) if stopping is None else by_score(stopping)
     watchers: list[Watcher] = list(settings.callbacks or ())
-    with progress(settings.method_name, plan.max_iter, settings.verbose, loss=plan.loss, score=stopping) as bar:
+    with progress(settings.method_title, plan.max_iter, settings.verbose, loss=plan.loss, score=stopping) as bar:
         if bar is not None:
             watchers.append(bar)
         if plan.stops_early:

@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 import numpy as np
 
 from .._base.types import AnyArray
-from .._core.methods import Method, method_of, name_of
+from .._core.methods import Method, method_of, title_of
 from .._core.training import Watcher
 from .._data.crosses import Cross
 from .._data.offsets import RawScores
@@ -71,7 +71,7 @@ class Settings:
     """The estimator, which scorers get copies of that know their predictions; None in other processes."""
     names: tuple[str, ...]
     """The parameters that the estimator has."""
-    method_name: str
+    method_title: str
     """The method as progress shows it."""
     method: Method
     max_iter: int | Auto
@@ -110,7 +110,7 @@ class Settings:
     def of(cls, estimator: Any) -> Settings:
         """The parameters of an estimator; its method as an object."""
         given = estimator.get_params(deep=False)
-        name = name_of(given["method"])
+        name = title_of(given["method"])
         given["method"] = method_of(given["method"])
         return cls(type(estimator).__name__, estimator, tuple(given), name, **given)
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._base.types import Table, Values
-from .._core.methods import name_of
+from .._core.methods import title_of
 from .._data.dates import from_days
 from .._data.rows import some_of
 from .._estimators.base import BaseAGBM
@@ -29,13 +29,13 @@ def named_models(models: object, also: type | tuple[()] = ()) -> dict[str, Any]:
     if isinstance(models, Mapping):
         named = {str(name): model for name, model in models.items()}
     elif isinstance(models, (list, tuple)):
-        methods = [name_of(getattr(model, "method", "")) for model in models]
+        methods = [title_of(getattr(model, "method", "")) for model in models]
         same = len(set(methods)) < len(methods)
         named = {
             f"{method} {k}" if same else method: m for k, (method, m) in enumerate(zip(methods, models, strict=True))
         }
     else:
-        named = {name_of(getattr(models, "method", "")): models}
+        named = {title_of(getattr(models, "method", "")): models}
     if not named:
         raise ValueError(f"models={models!r} must contain at least one model.")
     for model in named.values():

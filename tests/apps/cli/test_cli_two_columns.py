@@ -111,7 +111,6 @@ def test_rankings_are_compared(here, capsys):
             "compare",
             *RANKING,
             "--methods",
-            "fading",
             "gbm",
             "--peers",
             "LightGBM",
@@ -120,7 +119,7 @@ def test_rankings_are_compared(here, capsys):
             "--json",
         )
     )
-    assert {one["name"] for one in shown["contenders"]} == {"fading", "gbm", "LightGBM"}
+    assert {one["name"] for one in shown["contenders"]} == {"agbm", "agbm, one model", "gradient boosting", "LightGBM"}
     assert not any(one["failure"] for one in shown["contenders"])
     assert all(one["metrics"][0]["name"] == "NDCG@10" for one in shown["contenders"])
     best = [one["metrics"][0]["value"] for one in shown["contenders"]]
@@ -128,11 +127,11 @@ def test_rankings_are_compared(here, capsys):
 
 
 def test_survival_is_compared(here, capsys):
-    options = ["--methods", "fading", "--peers", "XGBoost", "LightGBM", "--max-iter", "8", "--report", "c.html"]
+    options = ["--peers", "XGBoost", "LightGBM", "--max-iter", "8", "--report", "c.html"]
     shown = json.loads(run(capsys, "compare", *SURVIVAL, *options, "--json"))
     found = {one["name"]: one for one in shown["contenders"]}
     assert found["LightGBM"]["failure"] == "ValueError: LightGBM has no loss for censored times"
-    for name in ("fading", "XGBoost"):
+    for name in ("agbm", "agbm, one model", "XGBoost"):
         assert [metric["name"] for metric in found[name]["metrics"]] == ["concordance"]
     assert "Survival by predicted risk" in Path("c.html").read_text()
 

@@ -4,6 +4,7 @@ import itertools
 import json
 import re
 
+import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer
 
@@ -18,13 +19,16 @@ from commands import FEW, SOLD, agbm_table, fails, mixed, run
 
 
 class TestCompare:
-    FEW = ("--methods", "fading", "gbm", "--peers", "HistGradientBoosting", "--max-iter", "15")
+    FEW = ("--peers", "HistGradientBoosting", "--max-iter", "15")
+    NAMES = frozenset({"agbm", "agbm, one model", "HistGradientBoosting"})
 
     @pytest.mark.slow
     def test_all_are_evaluated_on_the_same_rows(self, here, capsys):
-        run("compare", "mixed.csv", "--target", "sold", "--drop", "price", "id", *self.FEW, "--json")
+        run(
+            "compare", "mixed.csv", "--target", "sold", "--drop", "price", "id", *self.FEW, "--methods", "gbm", "--json"
+        )
         found = json.loads(capsys.readouterr().out)["contenders"]
-        assert {contender["name"] for contender in found} == {"fading", "gbm", "HistGradientBoosting"}
+        assert {contender["name"] for contender in found} == self.NAMES | {"gradient boosting"}
         losses = [contender["metrics"][0]["value"] for contender in found]
         assert losses == sorted(losses)
         above = [contender["above_best"]["value"] for contender in found]
@@ -32,21 +36,37 @@ class TestCompare:
         y = mixed()["sold"].to_numpy(str)
         rest, test = hold_out(400, 0.2, y, 0)
         train, validation = (rest[part] for part in hold_out(320, 0.1, y[rest], seed_of(0)))
-        X, model = agbm_table(), agbm.AGBMClassifier(max_iter=15)
-        model.fit(X.iloc[train], y[train], X_val=X.iloc[validation], y_val=y[validation])
-        expected = metrics_of_classes(y[test], model.predict_proba(X.iloc[test]), model.classes_)[0].value
-        assert next(c for c in found if c["name"] == "fading")["metrics"][0]["value"] == expected
+        X, one, default = agbm_table(), agbm.AGBMClassifier(max_iter=15, n_members=1), agbm.AGBMClassifier(max_iter=15)
+        one.fit(X.iloc[train], y[train], X_val=X.iloc[validation], y_val=y[validation])
+        default.fit(X.iloc[rest], y[rest])
+        for name, model in {"agbm": default, "agbm, one model": one}.items():
+            expected = metrics_of_classes(y[test], model.predict_proba(X.iloc[test]), model.classes_)[0].value
+            assert next(c for c in found if c["name"] == name)["metrics"][0]["value"] == expected
+
+    def test_groups(self, here, capsys):
+        """No group is divided, and the default and five averaged models hold out whole groups."""
+        mixed().assign(owner=np.arange(400) // 4).to_csv("mixed.csv", index=False)
+        run("compare", "mixed.csv", "--target", "price", "--drop", "sold", "--peers", "LightGBM", "--max-iter", "5",
+            "--groups", "owner", "--json")  # fmt: skip
+        found = json.loads(capsys.readouterr().out)["contenders"]
+        assert {one["name"] for one in found} == {"agbm", "agbm, one model", "five LightGBMs", "LightGBM"}
+        assert not any(one["failure"] for one in found)
+        run("compare", "mixed.csv", "--target", "price", "--drop", "sold", "--peers", "LightGBM", "--max-iter", "5",
+            "--time-order", "owner", "--json")  # fmt: skip
+        found = json.loads(capsys.readouterr().out)["contenders"]
+        assert {one["name"] for one in found} == {"agbm", "agbm, one model", "LightGBM"}
+        assert not any(one["failure"] for one in found)
 
     @pytest.mark.slow
     def test_table_and_page(self, here, capsys, monkeypatch):
         monkeypatch.setenv("COLUMNS", "160")
         run("compare", "mixed.csv", "--target", "price", "--drop", "sold", "--rows", "300", *self.FEW,
-            "--report", "page.html", "--quiet")  # fmt: skip
+            "--methods", "gbm", "agbm", "--report", "page.html", "--quiet")  # fmt: skip
         said = capsys.readouterr()
         assert said.err == ""
-        assert re.search(r"RMSE +MAE +R² +trees +seconds +fading matches it after", said.out)
-        assert re.search(r"(?m)^  fading .* \d+ trees, [\d.e-]+ s$", said.out)
-        assert re.search(r"No significant difference from \w+ on the test rows \(paired, 95 %\): \w+", said.out)
+        assert re.search(r"RMSE +MAE +R² +trees +seconds +one model matches it after", said.out)
+        assert re.search(r"(?m)^  agbm, one model .* \d+ trees, [\d.e-]+ s$", said.out)
+        assert re.search(r"No significant difference from [\w, ]+ on the test rows \(paired, 95 %\): \w+", said.out)
         page = (here / "page.html").read_text()
         assert "agbm compare mixed.csv --target price" in page
         assert "216 for training, 24 for early stopping, 60 for testing" in page
@@ -62,27 +82,21 @@ class TestCompare:
         assert re.search(
             r"(?m)^  HistGradientBoosting +\d{3},\d{3} ± \d+,\d{3} +\d{3},\d{3} +-?0\.\d+ +\d+ +[\d.]+$", said
         )
-        assert re.search(r"(?m)^ +fading matches it after$", said)
-        assert re.search(r"(?m)^  fading +\d+ trees, [\d.e-]+ s$", said)
+        assert re.search(r"(?m)^ +one model matches it after$", said)
+        assert re.search(r"(?m)^  agbm, one model +\d+ trees, [\d.e-]+ s$", said)
 
     def test_missing_library(self, here, capsys, monkeypatch):
         monkeypatch.setattr("agbm._apps.cli.commands.compare.installed_peers", lambda: [])
         line = fails(capsys, "compare", "mixed.csv", "--target", "price", "--peers", "LightGBM", "--quiet")
         assert "pip install lightgbm" in line
 
-    @pytest.mark.parametrize(
-        ("more", "message"),
-        [
-            (["--methods", "--peers"], r"--methods and --peers are both empty; name at least one"),
-            (["--methods", "gbm", "--peers"], r"no model could be trained; gbm: RuntimeError: no memory"),
-        ],
-    )
-    def test_no_trained_model_is_an_error(self, more, message, here, capsys, monkeypatch):
+    def test_no_trained_model_is_an_error(self, here, capsys, monkeypatch):
         def broken(*_):
             raise RuntimeError("no memory")
 
         monkeypatch.setattr(comparison, "_fit_ours", broken)
-        assert re.search(message, fails(capsys, "compare", "mixed.csv", "--target", "price", "--quiet", *more))
+        line = fails(capsys, "compare", "mixed.csv", "--target", "price", "--quiet", "--peers")
+        assert "no model could be trained; agbm: RuntimeError: no memory" in line
 
     def test_missing_folder_is_reported_before_training(self, here, capsys):
         line = fails(capsys, "compare", "mixed.csv", "--target", "price", "--report", "no/page.html", "--quiet")
@@ -102,7 +116,7 @@ class TestCompare:
         monkeypatch.setattr("agbm._apps.cli.commands.compare.compare", two_and_no_more)
         assert cli.main(["compare", "mixed.csv", "--target", "price", "--drop", "sold", *self.FEW, "--json"]) == 130
         said = capsys.readouterr()
-        assert {contender["name"] for contender in json.loads(said.out)["contenders"]} == {"fading", "gbm"}
+        assert {contender["name"] for contender in json.loads(said.out)["contenders"]} == {"agbm", "agbm, one model"}
         assert said.err == "interrupted\n"
 
     @pytest.mark.parametrize("option", ["--validation-fraction", "--test-fraction"])

@@ -112,7 +112,7 @@ class TestInspectExplainExport:
         run("inspect", "sold.agbm")
         said = capsys.readouterr().out
         assert "AGBMClassifier, loss LogLoss" in said
-        assert "fading: 8 trees, iteration 8 of 8" in said
+        assert "agbm: 8 trees, iteration 8 of 8" in said
         assert "note: command" in said
         assert re.search(r"note: metrics +log loss", said)
         model = agbm.load("sold.agbm")
@@ -128,7 +128,7 @@ class TestInspectExplainExport:
 
     def test_inspect_counts_members(self, trained, capsys):
         run("inspect", "sold.agbm")
-        assert "fading: 5 members, 40 trees, iteration 8 of 8" in capsys.readouterr().out
+        assert "agbm: 5 members, 40 trees, iteration 8 of 8" in capsys.readouterr().out
 
     def test_inspect_lists_crosses(self, here, capsys):
         run(*SOLD, "--set", 'views=[["size", "-", "times"]]')

@@ -147,7 +147,6 @@ class TestMessagesNameOptions:
     @pytest.mark.parametrize(
         ("words", "message"),
         [
-            (["compare", "--methods", "--peers"], "--methods and --peers are both empty; name at least one"),
             (["compare", "--max-iter", "0"], "--max-iter must be at least 1; got 0"),
             (["compare", "--set", "max_iter=5"], "--set max_iter=5: use --max-iter instead"),
             (["compare", "--set", "method=gbm"], "--set method=gbm: use --methods instead"),

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 
 import lightgbm
 import numpy as np
@@ -19,11 +20,11 @@ from threadpoolctl import threadpool_limits
 from agbm import AGBMClassifier, AGBMRegressor
 from agbm._apps.evaluation import comparison
 from agbm._apps.evaluation.comparison import compare
-from agbm._apps.evaluation.contenders import METHODS, PACKAGES, installed_peers
+from agbm._apps.evaluation.contenders import DEFAULT, FIVE, ONE_MODEL, OURS, PACKAGES, PAPER, installed_peers
 from agbm._apps.evaluation.metrics import Split
 from agbm._apps.evaluation.peers import FITS, matrices
-from agbm._apps.evaluation.tasks import Classification, Regression, Survival
-from agbm._core.methods import METHODS as OBJECTS
+from agbm._apps.evaluation.tasks import Classification, KeyedUnit, Regression, Survival, Whole
+from agbm._core.methods import METHODS, TITLES
 from agbm.losses import Cox
 from agbm.methods import GBM
 from toys import three_parts
@@ -42,10 +43,24 @@ def split(X, y, classifies):
     return Split(*train, *validation, *test)
 
 
+def whole(data):
+    """Training and validation rows together."""
+    X = data.X, data.X_val
+    if isinstance(data.X, pd.DataFrame):
+        both = pd.concat(X)
+    elif isinstance(data.X, pl.DataFrame):
+        both = pl.concat(X)
+    elif isinstance(data.X, pa.Table):
+        both = pa.concat_tables(X)
+    else:
+        both = scipy.sparse.vstack(X).tocsc() if scipy.sparse.issparse(data.X) else np.concatenate(X)
+    return Whole(both, np.concatenate([data.y, data.y_val]))
+
+
 def run(data, classifies, *names, **changes):
     options = {"seed": 0, "threads": 1, "max_iter": 60, "patience": 5} | changes
     task = Classification(np.unique(data.y)) if classifies else Regression()
-    return list(compare(data, task, names, **options))
+    return list(compare(data, whole(data), task, names, **options))
 
 
 @pytest.fixture(scope="module")
@@ -100,15 +115,17 @@ def check_curves(data, classifies, tried):
 @pytest.mark.parametrize("data", ["two_classes", "three_classes", "values"])
 def test_curves_are_of_one_quantity_and_lead_to_the_model(data, request):
     classifies, data = data != "values", request.getfixturevalue(data)
-    assert list(METHODS) == list(OBJECTS)
-    tried = run(data, classifies, *METHODS, *TESTED)
-    assert [one.name for one in tried] == [*METHODS, *TESTED]
+    assert {name: title for name, title in TITLES.items() if name != "fading"} == PAPER
+    assert list(TITLES) == list(METHODS)
+    tried = run(data, classifies, *OURS, FIVE, *TESTED)
+    assert [one.name for one in tried] == [*OURS, FIVE, *TESTED]
     check_curves(data, classifies, tried)
     outputs = 3 if classifies and len(np.unique(data.y)) == 3 else 1
     for one in tried:
-        trees = 5 if one.name == "fading" else outputs  # one of each member for all outputs, or one for each output
+        # One of each member for all outputs, or one for each output.
+        trees = {DEFAULT: 5, ONE_MODEL: 1}.get(one.name, outputs)
         assert one.curve["trees"][-1] % trees == 0
-        per_iteration = {trees, 2 * trees} if one.name in ("agbm", "agbmr") else {trees}
+        per_iteration = {trees, 2 * trees} if one.name in (PAPER["agbm"], PAPER["agbmr"]) else {trees}
         assert set(np.diff(one.curve["trees"]).tolist()) <= per_iteration
         first = one.metrics[0]
         assert (first.name == "log loss") == classifies
@@ -118,7 +135,7 @@ def test_agbm_equals_its_estimators(two_classes, values):
     d = two_classes
     model = AGBMClassifier(method=GBM(second_order=True), max_iter=60, n_iter_no_change=5)
     model.fit(d.X, d.y, X_val=d.X_val, y_val=d.y_val)
-    (one,) = run(d, True, "gbm")
+    (one,) = run(d, True, PAPER["gbm"])
     assert one.metrics[0].value == pytest.approx(log_loss(d.y_test, model.predict_proba(d.X_test)), rel=1e-12)
     assert one.curve["validation_loss"][one.best] == pytest.approx(log_loss(d.y_val, model.predict_proba(d.X_val)))
     assert (one.trees, one.best) == (model.n_trees_, model.best_iteration_)
@@ -127,10 +144,47 @@ def test_agbm_equals_its_estimators(two_classes, values):
     d = values
     model = AGBMRegressor(max_iter=60, n_iter_no_change=5, max_depth=2, n_members=1, random_state=3)
     model.fit(d.X, d.y, X_val=d.X_val, y_val=d.y_val)
-    (one,) = run(d, False, "fading", seed=3, parameters={"max_depth": 2, "n_members": 1})
+    (one,) = run(d, False, ONE_MODEL, seed=3, parameters={"max_depth": 2})
     assert one.metrics[0].value == pytest.approx(np.sqrt(mean_squared_error(d.y_test, model.predict(d.X_test))))
     assert one.curve["validation_loss"][one.best] == pytest.approx(mean_squared_error(d.y_val, model.predict(d.X_val)))
     assert one.parameters == {"max_iter": 60, "n_iter_no_change": 5, "max_depth": 2, "n_members": 1}
+
+    model = AGBMRegressor(max_iter=60, n_iter_no_change=5, random_state=3)
+    groups = np.arange(len(d.y) + len(d.y_val)) // 3
+    rows = replace(whole(d), unit={"groups": groups})
+    model.fit(rows.X, rows.y, groups=groups)
+    (one,) = compare(d, rows, Regression(), [DEFAULT], seed=3, threads=1, max_iter=60, patience=5)
+    assert one.metrics[0].value == np.sqrt(mean_squared_error(d.y_test, model.predict(d.X_test)))
+    assert one.trees == model.n_trees_
+
+
+def test_five_lightgbms_by_hand(table):
+    """Each validates with other rows; whole groups, if there are groups."""
+    d = table
+    rows = whole(d)
+    keys = np.arange(480, dtype=np.uint64) // 4
+    for keyed in (None, KeyedUnit("groups", keys)):
+        (one,) = compare(d, replace(rows, keyed=keyed), Classification(np.unique(d.y)), [FIVE], seed=0, threads=1)
+        assert one.failure == ""
+        found = []
+        (X, X_test), _ = matrices([rows.X, d.X_test], "from_dtype")
+        y = (rows.y == "yes").astype(int)
+        for train, held_out in Classification(np.unique(d.y)).folds(rows.y, 5, 0, keyed):
+            if keyed:
+                assert not set(keys[train]) & set(keys[held_out])
+            rows_of_model = lightgbm.Dataset(
+                X[train], y[train], categorical_feature=[0, 2], params={"verbosity": -1, "num_threads": 1}
+            )
+            model = lightgbm.train(
+                {"objective": "binary", "verbosity": -1, "num_threads": 1}, rows_of_model, 1000,
+                valid_sets=[rows_of_model.create_valid(X[held_out], y[held_out])],
+                callbacks=[lightgbm.early_stopping(20, verbose=False)],
+            )  # fmt: skip
+            found.append(model)
+        mean = np.mean([model.predict(X_test) for model in found], axis=0)
+        assert one.metrics[0].value == pytest.approx(log_loss(d.y_test, mean), rel=1e-9)
+        assert one.trees == sum(model.best_iteration for model in found)
+        assert one.seconds > 0.0
 
 
 def test_censored_times_have_one_loss_and_one_evaluation():
@@ -139,17 +193,18 @@ def test_censored_times_have_one_loss_and_one_evaluation():
     time, end = rng.exponential(np.exp(-X[:, 0])), rng.exponential(2.0, 900)
     y = np.column_stack([np.minimum(time, end), time <= end])
     data = Split(X[:500], y[:500], X[500:], y[500:], X[500:], y[500:])  # the losses of test rows are those of curves
-    names = ("fading", "gbm", "XGBoost", "CatBoost", "LightGBM", "HistGradientBoosting")
-    tried = list(compare(data, Survival(), names, seed=0, threads=1, max_iter=40, patience=5))
+    names = (ONE_MODEL, PAPER["gbm"], "XGBoost", "CatBoost", "LightGBM", "HistGradientBoosting", FIVE)
+    tried = list(compare(data, whole(data), Survival(), names, seed=0, threads=1, max_iter=40, patience=5))
     bounds = np.stack([y[500:, 0], np.where(y[500:, 1] > 0.0, y[500:, 0], np.inf)])
     start = Cox().value(bounds, np.zeros((1, 400))).mean()
     for one in tried[:4]:
         assert one.failure == ""
         assert [metric.name for metric in one.metrics] == ["concordance"]
         assert one.metrics[0].value > 0.68
-        assert 0.9 * start < min(one.curve["validation_loss"]) < 0.97 * start
-    for one in tried[4:]:
+        assert 0.9 * start < min(one.curve["validation_loss"]) < 0.98 * start
+    for one in tried[4:6]:
         assert "has no loss for censored times" in one.failure
+    assert "not in survival" in tried[6].failure
     numbers = comparison._numbers(data, Survival(), "from_dtype")
     for name in ("XGBoost", "CatBoost"):
         fitted = FITS[name](numbers, comparison.Effort(40, 5, 0, 1))
@@ -209,10 +264,9 @@ def test_peers_equal_their_own_interfaces(table):
 @pytest.mark.parametrize("convert", [pl.from_pandas, pa.Table.from_pandas, lambda X: X.to_numpy(dtype=object)])
 def test_every_kind_of_table_gives_the_same(table, convert):
     d = table
-    wanted = run(d, True, "fading", *TESTED)
-    found = run(
-        Split(convert(d.X), d.y, convert(d.X_val), d.y_val, convert(d.X_test), d.y_test), True, "fading", *TESTED
-    )
+    wanted = run(d, True, DEFAULT, FIVE, *TESTED)
+    converted = Split(convert(d.X), d.y, convert(d.X_val), d.y_val, convert(d.X_test), d.y_test)
+    found = run(converted, True, DEFAULT, FIVE, *TESTED)
     for one, other in zip(wanted, found, strict=True):
         assert one.metrics == other.metrics != ()
 
@@ -222,8 +276,8 @@ def test_sparse_rows(two_classes):
     X, X_val, X_test = (scipy.sparse.csc_array(np.where(part > 0.1, part, 0.0)) for part in (d.X, d.X_val, d.X_test))
     sparse = Split(X, d.y, X_val, d.y_val, X_test, d.y_test)
     dense = Split(X.toarray(), d.y, X_val.toarray(), d.y_val, X_test.toarray(), d.y_test)
-    ours, light, xgb, refused = run(sparse, True, "fading", *TESTED)
-    assert [ours.metrics, light.metrics] == [one.metrics for one in run(dense, True, "fading", "LightGBM")]
+    ours, light, xgb, refused = run(sparse, True, DEFAULT, *TESTED)
+    assert [ours.metrics, light.metrics] == [one.metrics for one in run(dense, True, DEFAULT, "LightGBM")]
     assert xgb.metrics[0].value < 0.3
     assert refused.failure.startswith("TypeError: Sparse data was passed")
     assert "\n" not in refused.failure
@@ -234,7 +288,7 @@ def test_a_single_column_with_more_categories_than_some_take():
     rng = np.random.default_rng(1)
     X = pd.DataFrame({"code": rng.integers(0, 300, 3000).astype(str)})
     y = (X["code"].astype(int) % 7).to_numpy(dtype=float) + rng.normal(size=3000)
-    ours, light, xgb, refused = run(split(X, y, classifies=False), False, "fading", *TESTED)
+    ours, light, xgb, refused = run(split(X, y, classifies=False), False, DEFAULT, *TESTED)
     assert "255" in refused.failure
     assert [one.metrics[2].name for one in (ours, light, xgb)] == ["R²"] * 3
     assert ours.metrics[2].value > 0.2
@@ -248,39 +302,43 @@ def test_failures_and_interrupts(two_classes, monkeypatch):
         return {**FITS, "LightGBM": fit}
 
     monkeypatch.setattr(comparison, "FITS", fail(RuntimeError("\nno memory left\n  at line 7")))
-    light, ours = run(two_classes, True, "LightGBM", "gbm")
+    light, ours = run(two_classes, True, "LightGBM", ONE_MODEL)
     assert light.failure == "RuntimeError: no memory left"
     assert ours.metrics
     monkeypatch.setattr(comparison, "FITS", fail(KeyboardInterrupt()))
     with pytest.raises(KeyboardInterrupt):
-        run(two_classes, True, "LightGBM", "gbm")
-    (ours,) = run(two_classes, True, "gbm", parameters={"learning_rate": -1.0})
+        run(two_classes, True, "LightGBM", ONE_MODEL)
+    (ours,) = run(two_classes, True, ONE_MODEL, parameters={"learning_rate": -1.0})
     assert "learning_rate" in ours.failure
 
 
 def test_results_come_one_by_one(two_classes, monkeypatch):
     fitted = []
     ours = comparison._fit_ours
-    monkeypatch.setattr(comparison, "_fit_ours", lambda *args: fitted.append(args[2]) or ours(*args))
-    tried = compare(two_classes, CANCER, ["gbm", "fading"], seed=0, threads=1, max_iter=5)
-    assert next(tried).name == "gbm"
-    assert fitted == ["gbm"]
+    monkeypatch.setattr(comparison, "_fit_ours", lambda *args: fitted.append(args[3]) or ours(*args))
+    tried = compare(two_classes, whole(two_classes), CANCER, [PAPER["gbm"], DEFAULT], seed=0, threads=1, max_iter=5)
+    assert next(tried).name == PAPER["gbm"]
+    assert fitted == [PAPER["gbm"]]
 
 
 def test_errors_common_to_all_are_raised_first(two_classes, monkeypatch):
     d = two_classes
-    with pytest.raises(ValueError, match=r"\['gbmm'\] are unknown; known are \['fading', 'gbm', "):
-        compare(d, CANCER, ["gbm", "gbmm"], seed=0, threads=1)
+
+    def start(*names, data=d, **options):
+        compare(data, whole(d), CANCER, names, seed=0, threads=1, **options)
+
+    with pytest.raises(ValueError, match=r"\['gbmm'\] are unknown; known are \['agbm', 'agbm, one model', "):
+        start(DEFAULT, "gbmm")
     with pytest.raises(ValueError, match=r"\['loss', 'method'\]"):
-        compare(d, CANCER, ["gbm"], seed=0, threads=1, parameters={"method": "gbm", "loss": "exponential"})
+        start(DEFAULT, parameters={"method": "gbm", "loss": "exponential"})
     other = np.append(d.y_test[1:], "unclear")
     with pytest.raises(ValueError, match=r"the test rows have labels \['unclear'\]"):
-        compare(Split(d.X, d.y, d.X_val, d.y_val, d.X_test, other), CANCER, ["gbm"], seed=0, threads=1)
+        start(DEFAULT, data=replace(d, y_test=other))
     monkeypatch.setattr(comparison, "installed_peers", lambda: ["HistGradientBoosting"])
     with pytest.raises(
         ImportError, match=r"\['LightGBM', 'CatBoost'\] are not installed: pip install lightgbm catboost"
     ):
-        compare(d, CANCER, ["LightGBM", "gbm", "CatBoost"], seed=0, threads=1)
+        start("LightGBM", FIVE, DEFAULT, "CatBoost")
 
 
 @pytest.mark.slow
@@ -303,6 +361,6 @@ def test_categories_that_are_named_are_categories_for_all(table):
     d = table
     numbers = [part.assign(kind=part["kind"].cat.codes) for part in (d.X, d.X_val, d.X_test)]
     coded = Split(numbers[0], d.y, numbers[1], d.y_val, numbers[2], d.y_test)
-    named = run(coded, True, "fading", *TESTED, parameters={"categorical_features": ["town", "kind"]})
-    for one, other in zip(named, run(d, True, "fading", *TESTED), strict=True):
+    named = run(coded, True, DEFAULT, *TESTED, parameters={"categorical_features": ["town", "kind"]})
+    for one, other in zip(named, run(d, True, DEFAULT, *TESTED), strict=True):
         assert one.metrics == other.metrics

@@ -32,7 +32,7 @@ class TestCommand:
         assert self.run("later.csv", "--target", "sold", "--json") == 0
         metrics = json.loads(capsys.readouterr().out)["metrics"]
         page = Path("page.html").read_text()
-        assert "A model: classification with agbm (default)" in page
+        assert "A model: classification with agbm" in page
         assert "later.csv: 299 rows" in page
         assert number(metrics[0]["value"]) in page
         assert all(f'id="{name}"' in page for name in ("ranking", "confusion", "costs", "calibration", "contributions"))

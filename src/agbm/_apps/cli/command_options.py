@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TypeAlias
 
-from ..evaluation.contenders import METHODS, PACKAGES, let_idle_threads_sleep
+from ..evaluation.contenders import PACKAGES, PAPER, let_idle_threads_sleep
 from .shared_options import (
     add_command,
     add_file,
@@ -169,12 +169,13 @@ def _compare(commands: Commands, help: str) -> None:
         commands,
         "agbm compare DATA --target COLUMN [options]",
         help=help,
-        description="Train all methods, and other boosting libraries that are installed, on the same rows of a table. "
-        "All use the same validation rows and the same patience for early stopping and are evaluated on the same test "
-        "rows; all other settings are the defaults of each library.",
+        description="Train the default of agbm, one model of it, and other boosting libraries that are installed, on "
+        "the same rows of a table, with the same patience for early stopping, and evaluate them on the same test rows. "
+        "All other settings are the defaults of each library. Beside LightGBM, five models of it are averaged, each of "
+        "which holds out another fifth of the rows, as the members of agbm do.",
         examples="""
   agbm compare adult.csv --target income --report adult.html
-  agbm compare houses.csv --target price --methods fading gbm --peers LightGBM
+  agbm compare houses.csv --target price --methods gbm agbm --peers LightGBM
   agbm compare results.csv --target relevance --group query
   agbm compare patients.csv --time days --event died
   agbm compare clicks/ --target clicked --rows 200000 --peers""",
@@ -183,8 +184,8 @@ def _compare(commands: Commands, help: str) -> None:
     add_group(parser)
     add_survival(parser)
     parser.add_argument(
-        "--methods", nargs="*", choices=METHODS, default=METHODS, metavar="METHOD",
-        help=f"methods of agbm: {', '.join(METHODS)}",
+        "--methods", nargs="*", choices=list(PAPER), default=[], metavar="METHOD",
+        help=f"also methods of the paper: {', '.join(PAPER)}",
     )  # fmt: skip
     parser.add_argument(
         "--peers", nargs="*", choices=list(PACKAGES), metavar="LIBRARY",
@@ -382,7 +383,7 @@ COMMANDS: dict[str, tuple[str, Callable[[Commands, str], None]]] = {
     "train": ("train a model on a table in a file", _train),
     "predict": ("predict the rows of a file", _predict),
     "update": ("change a model with new rows", _update),
-    "compare": ("compare methods and other libraries on a table", _compare),
+    "compare": ("compare the default with other libraries on a table", _compare),
     "tune": ("search for better parameters than the defaults", _tune),
     "diff": ("compare two model files", _diff),
     "verify": ("check whether a model is the one that its training data give", _verify),

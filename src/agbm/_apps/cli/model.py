@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..._base.sums import Array
-from ..._core.methods import name_of
+from ..._core.methods import title_of
 from ..._fit.progress import readable
 from ..._labels.matrices import LabelSets
 from ...export._view import feature_names
@@ -46,7 +46,7 @@ def training_in_words(model: Model, seconds: float | None = None) -> str:
     members = f"{n_members} members, " if n_members > 1 else ""
     took = "" if seconds is None else f", {readable(seconds, 3)} s"
     return (
-        f"{name_of(model.method)}: {members}{model.n_trees_:,} trees, iteration {model.best_iteration_:,} of "
+        f"{title_of(model.method)}: {members}{model.n_trees_:,} trees, iteration {model.best_iteration_:,} of "
         f"{model.n_iter_:,}{took}"
     )
 

@@ -1,9 +1,11 @@
-"""A comparison of all methods of this library and other boosting libraries on the same rows: `agbm compare`.
+"""A comparison of models of this library and other boosting libraries on the same rows: `agbm compare`.
 
-All contenders use the same training, validation and test rows, number of threads, patience of early stopping and
-maximum number of iterations; all other settings are the defaults of each library. They run one after the other in this
-process. The time is that of the whole fit, without importing the library. Other libraries receive categories that are
-already encoded as numbers, which is not counted; our time includes the encoding.
+All contenders see the same training and validation rows and are evaluated on the same test rows, with the same number
+of threads, patience of early stopping and maximum number of iterations; all other settings are the defaults of each
+library. The default of this library and five averaged models of LightGBM hold out rows themselves, for every model
+others; all other contenders stop by the validation rows. They run one after the other in this process. The time is
+that of the whole fit, without importing the library. Other libraries receive categories that are already encoded as
+numbers, which is not counted; our time includes the encoding.
 """
 
 from __future__ import annotations
@@ -14,16 +16,18 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..._base.sums import Array
 from ..._base.threads import resolve
+from ..._base.types import Table
 from ..._estimators.base import BaseAGBM
 from ..._fit.auto import ITERATIONS
 from ..._model.settings import CategoricalFeatures
-from .contenders import METHODS, PACKAGES, installed_peers
+from .contenders import DEFAULT, FIVE, ONE_MODEL, OURS, PACKAGES, PAPER, installed_peers
 from .metrics import Split, Tried
 from .peers import FITS, Effort, Fitted, PeerRows, matrices
-from .tasks import Classification, Ranking, Survival, Task
+from .tasks import Classification, Ranking, Regression, Survival, Task, Whole
 
 PATIENCE = 20
 
@@ -35,6 +39,7 @@ SHARED = {
 
 def compare(
     split: Split,
+    whole: Whole,
     task: Task,
     contenders: Sequence[str],
     *,
@@ -44,10 +49,11 @@ def compare(
     patience: int = PATIENCE,
     parameters: Mapping[str, Any] | None = None,
 ) -> Iterator[Tried]:
-    """Train and evaluate contenders in the given order: methods of this library (`METHODS`) or `installed_peers()`.
+    """Train and evaluate contenders in the given order: models of this library (`OURS`), `FIVE` or `installed_peers()`.
 
-    If a contender fails, its record contains the error as `failure`, and the others still run. `parameters` are passed
-    to the methods of this library; `categorical_features` among them applies to all contenders. The losses of the
+    `whole` has the training and validation rows of the split, for contenders that hold out rows themselves. If a
+    contender fails, its record contains the error as `failure`, and the others still run. `parameters` are passed
+    to the models of this library; `categorical_features` among them applies to all contenders. The losses of the
     curves are log losses, mean squared errors (not half of them, as in `history_`), 1 - NDCG@10, or Cox's loss per
     row. Curves of this library and of HistGradientBoosting start with the initial prediction.
     """
@@ -55,15 +61,22 @@ def compare(
     _check(split, task, contenders, parameters)
     effort = Effort(max_iter, patience, seed, resolve(threads))
 
+    categorical = parameters.get("categorical_features", "from_dtype")
+
     @cache
     def numbers() -> PeerRows:
-        return _numbers(split, task, parameters.get("categorical_features", "from_dtype"))
+        return _numbers(split, task, categorical)
+
+    def fit(name: str) -> Fitted:
+        if name in OURS:
+            return _fit_ours(split, whole, task, name, effort, parameters)
+        if name == FIVE:
+            return _fit_five(split.X_test, whole, task, effort, categorical)
+        return FITS[name](numbers(), effort)
 
     def run(name: str) -> Tried:
         try:
-            if name in METHODS:
-                return _tried(name, _fit_ours(split, task, name, effort, parameters), split, task)
-            return _tried(name, FITS[name](numbers(), effort), split, task)
+            return _tried(name, fit(name), split, task)
         except Exception as error:  # a library may raise anything, and the others should still run
             return Tried(name, failure=_in_one_line(error))
 
@@ -72,13 +85,14 @@ def compare(
 
 def _check(split: Split, task: Task, contenders: Sequence[str], parameters: Mapping[str, Any]) -> None:
     """Raise errors that concern all contenders, before any of them runs."""
-    known = [*METHODS, *PACKAGES]
+    known = [*OURS, FIVE, *PACKAGES]
     if not contenders:
         raise ValueError(f"contenders=[]: name at least one of {known}.")
     unknown = [name for name in contenders if name not in known]
     if unknown:
         raise ValueError(f"contenders={list(contenders)}: {unknown} are unknown; known are {known}.")
-    absent = [name for name in contenders if name in PACKAGES and name not in installed_peers()]
+    needed = dict.fromkeys("LightGBM" if name == FIVE else name for name in contenders)
+    absent = [name for name in needed if name in PACKAGES and name not in installed_peers()]
     if absent:
         packages = " ".join(PACKAGES[name][1] for name in absent)
         raise ImportError(f"contenders={list(contenders)}: {absent} are not installed: pip install {packages}")
@@ -93,11 +107,16 @@ def _numbers(split: Split, task: Task, categorical_features: CategoricalFeatures
         return _rankings(split, categorical_features)
     if isinstance(task, Survival):
         return _lifetimes(split, categorical_features)
-    classes = task.classes if isinstance(task, Classification) else None
     (X, X_val, X_test), mask = matrices([split.X, split.X_val, split.X_test], categorical_features)
-    labels = (split.y, split.y_val)
-    y, y_val = (np.asarray(y, dtype=np.float64) if classes is None else np.searchsorted(classes, y) for y in labels)
-    return PeerRows(X, y, X_val, y_val, X_test, mask, 0 if classes is None else len(classes))
+    (y, n_classes), (y_val, _) = _coded(task, split.y), _coded(task, split.y_val)
+    return PeerRows(X, y, X_val, y_val, X_test, mask, n_classes)
+
+
+def _coded(task: Task, y: NDArray[Any]) -> tuple[NDArray[Any], int]:
+    """Numbers, or classes as 0, 1, ...; and the number of classes."""
+    if isinstance(task, Classification):
+        return np.searchsorted(task.classes, y), len(task.classes)
+    return np.asarray(y, dtype=np.float64), 0
 
 
 def _rankings(split: Split, categorical_features: CategoricalFeatures) -> PeerRows:
@@ -124,14 +143,21 @@ def _lifetimes(split: Split, categorical_features: CategoricalFeatures) -> PeerR
     return PeerRows(X, y, X_val, y_val, X_test, mask, 0, censored=True)
 
 
-def _fit_ours(split: Split, task: Task, method: str, effort: Effort, parameters: Mapping[str, Any]) -> Fitted:
-    changed: dict[str, Any] = {"max_iter": effort.max_iter, "n_iter_no_change": effort.patience}
-    if method != "fading":
+def _fit_ours(
+    split: Split, whole: Whole, task: Task, name: str, effort: Effort, parameters: Mapping[str, Any]
+) -> Fitted:
+    changed: dict[str, Any] = {"max_iter": effort.max_iter, "n_iter_no_change": effort.patience, **parameters}
+    if name == ONE_MODEL:
+        changed |= {"n_members": 1}
+    elif name != DEFAULT:
+        method = next(method for method, title in PAPER.items() if title == name)
         changed |= {"method": method, "method__second_order": True}
-    changed |= parameters
     model = task.estimator(random_state=effort.seed, n_jobs=effort.threads).set_params(**changed)
     began = time.perf_counter()
-    task.fit_with(model, split)
+    if name == DEFAULT:
+        task.fit(model, whole.X, whole.y, **whole.unit)
+    else:
+        task.fit_with(model, split)
     seconds = time.perf_counter() - began
     return Fitted(
         task.predict(model, split.X_test),
@@ -141,6 +167,28 @@ def _fit_ours(split: Split, task: Task, method: str, effort: Effort, parameters:
         changed,
         model,
     )
+
+
+def _fit_five(
+    X_test: Table, whole: Whole, task: Task, effort: Effort, categorical_features: CategoricalFeatures
+) -> Fitted:
+    """Five models of LightGBM, each of which stops by another fifth of the rows, and the mean of their predictions."""
+    if not isinstance(task, Classification | Regression):
+        raise ValueError(f"five models are averaged in classification and regression only, not in {task.name}")
+    (X, X_test), mask = matrices([whole.X, X_test], categorical_features)
+    y, n_classes = _coded(task, whole.y)
+    fitted = []
+    for train, held_out in task.folds(whole.y, 5, effort.seed, whole.keyed):
+        rows = PeerRows(X[train], y[train], X[held_out], y[held_out], X_test, mask, n_classes)
+        fitted.append(FITS["LightGBM"](rows, effort))
+    seconds = sum(one.seconds for one in fitted)
+    curve = {
+        "trees": [sum(one.curve["trees"][one.best] for one in fitted)],
+        "seconds": [seconds],
+        "validation_loss": [float(np.mean([one.curve["validation_loss"][one.best] for one in fitted]))],
+    }
+    predicted = np.mean([one.predicted for one in fitted], axis=0)
+    return Fitted(predicted, seconds, 0, curve, fitted[0].parameters)
 
 
 def _curve(model: BaseAGBM, scale: float, seconds: float) -> dict[str, list[float]]:

@@ -1,4 +1,4 @@
-"""Names of the methods and libraries that `comparison.py` compares. Nothing heavy is imported here."""
+"""Names of the models that `comparison.py` compares. Nothing heavy is imported here."""
 
 from __future__ import annotations
 
@@ -6,8 +6,17 @@ import os
 from collections.abc import Mapping
 from importlib.util import find_spec
 
-METHODS = ("fading", "gbm", "vagbm", "agbm", "agbmr")
-"""Methods of this library. All use the leaves and tree sizes of the default, which also has several members."""
+DEFAULT = "agbm"
+"""The default of this library: several members, each of which holds out other rows."""
+ONE_MODEL = "agbm, one model"
+"""The same with one member and the validation rows of the other libraries."""
+PAPER: Mapping[str, str] = {
+    "gbm": "gradient boosting", "vagbm": "VAGBM (paper)", "agbm": "AGBM (paper)", "agbmr": "AGBMR (paper)",
+}  # fmt: skip
+"""Maps the methods of the paper to their titles. All use the leaves and tree sizes of the default."""
+OURS = (DEFAULT, ONE_MODEL, *PAPER.values())
+FIVE = "five LightGBMs"
+"""Five models of LightGBM with as much data as our members: each validates with another fifth of the rows."""
 
 PACKAGES: Mapping[str, tuple[str, str]] = {
     "LightGBM": ("lightgbm", "lightgbm"),

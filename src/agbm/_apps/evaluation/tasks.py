@@ -6,8 +6,8 @@ Commands, comparisons, searches and reports are written for any of them. Labels 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -70,6 +70,18 @@ class KeyedUnit(NamedTuple):
             return time_folds(self.keys, 1.0 / (n_folds + 1), n_folds)
         strata = np.zeros(len(self.keys)) if strata is None else strata
         return stratified_folds(strata, n_folds, seed, groups=self.keys)
+
+
+@dataclass(frozen=True, eq=False)
+class Whole:
+    """Training and validation rows together, for models that hold out rows themselves."""
+
+    X: Table
+    y: NDArray[Any]
+    keyed: KeyedUnit | None = None
+    """What the rows that are held out must not divide."""
+    unit: Mapping[str, Values] = field(default_factory=dict)
+    """The same as an argument of fit."""
 
 
 class Task(ABC):

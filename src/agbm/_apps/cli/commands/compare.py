@@ -1,4 +1,4 @@
-"""`agbm compare`: compare methods and other libraries on a table."""
+"""`agbm compare`: compare the default with other libraries, and with the methods of the paper, on a table."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from ...._fit.auto import ITERATIONS
 from ...._fit.progress import counting, readable
 from ... import report as report
 from ...evaluation.comparison import SHARED, compare
-from ...evaluation.contenders import METHODS, PACKAGES, installed_peers
+from ...evaluation.contenders import DEFAULT, FIVE, ONE_MODEL, PACKAGES, PAPER, installed_peers
 from ...evaluation.metrics import Metric, Split, Tried, paired_difference, reached
+from ...evaluation.tasks import Whole
 from ..describe import describe, describe_columns, in_short, title
 from ..output import line_width, show, show_json, show_table, speaks, table_width, terminal_width
 from ..paths import check_files, written
-from ..reading.data import Question, ask, divide, given_parameters, rows_in_words
+from ..reading.data import Question, ask, divide, given_parameters
 from .report import write_findings
 
 FIXED = dict.fromkeys(SHARED, "all contenders have the same value of this parameter; omit it.") | {
@@ -39,11 +40,12 @@ def run(arguments: argparse.Namespace) -> None:
     contenders = _contenders(arguments)
     question = ask(arguments)
     parameters = given_parameters(question, arguments, FIXED)
-    split = divide(question, arguments)
+    parts = divide(question, arguments)
     if speaks(arguments):
         print(title(question))
-        show(describe(question) | {"rows": rows_in_words(split)} | _libraries_in_words(arguments))
-    tried = sorted(_run(split, question, contenders, parameters, arguments), key=_main)
+        show(describe(question) | {"rows": str(parts)} | _libraries_in_words(arguments))
+    split = question.split(parts)
+    tried = sorted(_run(split, question.whole(parts), question, contenders, parameters, arguments), key=_main)
     if arguments.json:
         show_json(
             {
@@ -60,9 +62,9 @@ def run(arguments: argparse.Namespace) -> None:
         ours = [t for t in tried if t.model is not None]
         write_findings(
             arguments.report,
-            title=f"{question.target}: methods and libraries compared",
+            title=f"{question.target}: libraries compared",
             command=arguments.command_line,
-            data=in_short(question) | {"rows": rows_in_words(split)},
+            data=in_short(question) | {"rows": str(parts)},
             columns=describe_columns(question),
             tried=tried,
             model=ours[0].model if ours else None,
@@ -78,7 +80,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _contenders(arguments: argparse.Namespace) -> list[str]:
-    """Return the methods and libraries to compare; raises errors before the data are read."""
+    """Return the names of what to compare; raises errors before the data are read."""
     if arguments.max_iter is not None and arguments.max_iter < 1:
         raise ValueError(f"--max-iter must be at least 1; got {arguments.max_iter}.")
     installed = installed_peers()
@@ -87,10 +89,9 @@ def _contenders(arguments: argparse.Namespace) -> list[str]:
     if absent:
         packages = " ".join(PACKAGES[name][1] for name in absent)
         raise ImportError(f"--peers {' '.join(absent)}: not installed; run: pip install {packages}")
-    contenders = [*dict.fromkeys(arguments.methods), *peers]
-    if not contenders:
-        raise ValueError("--methods and --peers are both empty; name at least one method or library.")
-    return contenders
+    averages = not (arguments.group or arguments.event or arguments.time_order)
+    five = [FIVE] if "LightGBM" in peers and averages else []
+    return [DEFAULT, ONE_MODEL, *(PAPER[name] for name in dict.fromkeys(arguments.methods)), *five, *peers]
 
 
 def _not_installed(arguments: argparse.Namespace) -> list[str]:
@@ -106,6 +107,7 @@ def _libraries_in_words(arguments: argparse.Namespace) -> dict[str, str]:
 
 def _run(
     split: Split,
+    whole: Whole,
     question: Question,
     contenders: Sequence[str],
     parameters: Mapping[str, Any],
@@ -113,7 +115,7 @@ def _run(
 ) -> list[Tried]:
     """Return the results of the contenders; after an interrupt, of those that were finished."""
     runs = compare(
-        split, question.task, contenders,
+        split, whole, question.task, contenders,
         seed=arguments.seed, threads=arguments.jobs, max_iter=arguments.max_iter or ITERATIONS, parameters=parameters,
     )  # fmt: skip
     tried: list[Tried] = []
@@ -154,11 +156,11 @@ def _above(tried: Tried, best: Tried) -> Metric:
 
 
 def _show(tried: Sequence[Tried]) -> None:
-    """Print a table, best first, with the trees and time the default needs to match each validation loss."""
-    default = next((t for t in tried if t.name == METHODS[0] and not t.failure), None)
+    """Print a table, best first, with the trees and time that one model needs to match each validation loss."""
+    one = next((t for t in tried if t.name == ONE_MODEL and not t.failure), None)
     done = [t for t in tried if not t.failure]
     if done:
-        _show_table(done, default)
+        _show_table(done, one)
         close = [t.name for t in done[1:] if _above(t, done[0]).low <= 0.0]
         if close:
             text = f"No significant difference from {done[0].name} on the test rows (paired, 95 %): {', '.join(close)}."
@@ -168,21 +170,21 @@ def _show(tried: Sequence[Tried]) -> None:
             print(f"  {t.name}: {t.failure}")
 
 
-def _show_table(done: Sequence[Tried], default: Tried | None) -> None:
+def _show_table(done: Sequence[Tried], one: Tried | None) -> None:
     """Print the results in one table; in two narrower ones, with fewer intervals, if that does not fit."""
     names = [metric.name for metric in done[0].metrics]
     header, columns = ["", *names, "trees", "seconds"], [[t.name, *map(str, t.metrics), *_effort(t)] for t in done]
-    matches = [f"{METHODS[0]} matches it after"], [[_matched(t, default)] for t in done]
-    if default is None:
+    matches = ["one model matches it after"], [[_matched(t, one)] for t in done]
+    if one is None:
         matches = [], [[] for _ in done]
     wide = [[*row, *more] for row, more in zip(columns, matches[1], strict=True)]
     if table_width([*header, *matches[0]], wide) <= terminal_width():
         show_table([*header, *matches[0]], wide)
         return
     show_table(header, [[t.name, *_in_short(t.metrics), *_effort(t)] for t in done])
-    if default is not None:
+    if one is not None:
         print()
-        show_table(["", *matches[0]], [[t.name, *more] for t, more in zip(done, matches[1], strict=True)])
+        show_table(["", *matches[0]], [[t.name, *more] for t, more in zip(done, matches[1], strict=True) if any(more)])
 
 
 def _in_short(metrics: Sequence[Metric]) -> list[str]:
@@ -197,6 +199,9 @@ def _effort(tried: Tried) -> list[str]:
     return [f"{tried.trees:,}", readable(tried.seconds, 3)]
 
 
-def _matched(tried: Tried, default: Tried | None) -> str:
-    there = None if default is None else reached(default, min(tried.curve["validation_loss"]))
+def _matched(tried: Tried, one: Tried | None) -> str:
+    """Return the effort of one model to match a validation loss; nothing if the loss is that of other rows."""
+    if tried.name in (DEFAULT, FIVE):
+        return ""
+    there = None if one is None else reached(one, min(tried.curve["validation_loss"]))
     return "never" if there is None else f"{there[0]:,} trees, {readable(there[1], 3)} s"

@@ -7,7 +7,6 @@ import os
 import platform
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...._core.methods import name_of
+from ...._core.methods import title_of
 from ...._estimators.classifier import AGBMClassifier
 from ...._estimators.loading import load
 from ... import report as report
@@ -31,15 +30,6 @@ from ..reading.labels import labels_in
 from ..reading.offsets import noted_column, of_rows, offsets_in
 from ..shared_options import check_form, form_of
 from ..status import status
-
-METHODS_IN_WORDS = {
-    "fading": "agbm (default)",
-    "gbm": "gradient boosting (gbm)",
-    "vagbm": "accelerated, no correction (vagbm)",
-    "agbm": "accelerated, as in the paper (agbm)",
-    "agbmr": "accelerated with restarts (agbmr)",
-}
-"""Names of the methods of this library for readers who do not know them."""
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -125,7 +115,7 @@ def write_page(
     shows_rows: bool = True,
 ) -> None:
     """Write a report about one model, with the notes on its training."""
-    notes, name = model.notes_, method_in_words(name_of(model.method))
+    notes, name = model.notes_, title_of(model.method)
     task = task_of(model).name
     data = {"task": task} | {name: notes[name] for name in ("data", "target", "rows") if name in notes}
     if "rows" in data:
@@ -145,11 +135,6 @@ def write_page(
         costs=costs,
         shows_rows=shows_rows,
     )
-
-
-def method_in_words(name: str) -> str:
-    """Return the name of a method in plain words; other names, such as those of libraries, as they are."""
-    return METHODS_IN_WORDS.get(name.lower(), name)
 
 
 def write_findings(
@@ -180,7 +165,7 @@ def write_findings(
         facts=facts,
         data=data,
         columns=columns,
-        tried=[replace(one, name=method_in_words(one.name)) for one in tried],
+        tried=tried,
         model=model,
         test=test,
         loss=loss if model is None else report.loss_name(model),

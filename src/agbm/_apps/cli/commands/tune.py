@@ -17,7 +17,7 @@ from ...evaluation.tuning.space import SET_BY_SEARCH
 from ..describe import describe, notes_of, title
 from ..output import plain, show, show_json, show_table, speaks
 from ..paths import check_files, save, written
-from ..reading.data import Question, ask, divide, given_parameters, rows_in_words
+from ..reading.data import Question, ask, divide, given_parameters
 
 FIXED = dict.fromkeys(SET_BY_SEARCH, "the search sets this parameter itself; omit it.") | {
     "random_state": "use --seed instead.",
@@ -37,10 +37,11 @@ def run(arguments: argparse.Namespace) -> None:
     shows = speaks(arguments)
     question = ask(arguments)
     parameters = given_parameters(question, arguments, FIXED)
-    split = divide(question, arguments)
+    parts = divide(question, arguments)
+    split = question.split(parts)
     if shows:
         print(title(question))
-        show(describe(question) | {"rows": rows_in_words(split), "study": str(study)})
+        show(describe(question) | {"rows": str(parts), "study": str(study)})
     seconds = 300.0 if arguments.seconds is None and arguments.trials is None else arguments.seconds
     with ExitStack() as stack:
         on_trial = _progress(stack, question, seconds, arguments.trials) if shows else None
@@ -50,7 +51,7 @@ def run(arguments: argparse.Namespace) -> None:
             parameters=parameters, on_trial=on_trial,
         )  # fmt: skip
     tuned.model.notes_.update(
-        notes_of(question, rows_in_words(split), arguments.command_line),
+        notes_of(question, str(parts), arguments.command_line),
         metrics=json.dumps(plain(tuned.metrics), ensure_ascii=False),
         gain=tuned.verdict,
     )

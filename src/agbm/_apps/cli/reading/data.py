@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,7 @@ from ...._migration.foreign import of_estimator
 from ...._model.settings import Settings
 from ....losses import Quantile
 from ...evaluation.metrics import Metric, Split
-from ...evaluation.tasks import Classification, Fold, KeyedUnit, Ranking, Regression, Survival, Task, task_of
+from ...evaluation.tasks import Classification, Fold, KeyedUnit, Ranking, Regression, Survival, Task, Whole, task_of
 from ..shared_options import check_form, form_of
 from ..status import status
 from .files import Column, DataFile, Piece, as_numbers, available_memory, open_table, pyarrow
@@ -108,6 +108,17 @@ class Question:
         if self.streams:
             return pyarrow().concat_tables([piece for piece, _ in self._pieces(rows)])
         return take(self._all, rows)
+
+    def split(self, parts: Parts) -> Split:
+        """The training, validation and test rows."""
+        pieces = [(self.table(part), self.y[part]) for part in parts]
+        return Split(*pieces[0], *pieces[1], *pieces[2])
+
+    def whole(self, parts: Parts) -> Whole:
+        """The training and validation rows together."""
+        rows = np.sort(np.concatenate([parts.train, parts.validation]))
+        unit = {} if self.unit is None else self.unit.argument(rows)
+        return Whole(self.table(rows), self.y[rows], self._keyed(rows), unit)
 
     def evaluate(self, models: Sequence[tuple[Model, NDArray[np.intp]]]) -> list[Metric]:
         """Evaluate each model on its rows and return metrics over all of these rows together."""
@@ -458,8 +469,22 @@ def _check_known(name: str, value: object, known: list[str], method: object) -> 
     raise ValueError(f"--set {name}: no parameter {name!r}; {hint}")
 
 
-def divide(question: Question, arguments: argparse.Namespace) -> Split:
-    """Split the table, or a sample of it, into training, validation and test rows."""
+class Parts(NamedTuple):
+    """Training, validation and test rows."""
+
+    train: NDArray[np.intp]
+    validation: NDArray[np.intp]
+    test: NDArray[np.intp]
+
+    def __str__(self) -> str:
+        return (
+            f"{len(self.train):,} for training, {len(self.validation):,} for early stopping, {len(self.test):,} for "
+            "testing"
+        )
+
+
+def divide(question: Question, arguments: argparse.Namespace) -> Parts:
+    """Split the rows of the table, or a sample of them."""
     for option in "test_fraction", "validation_fraction":
         if not 0.0 < getattr(arguments, option) < 1.0:
             name, share = option.replace("_", "-"), getattr(arguments, option)
@@ -477,10 +502,4 @@ def divide(question: Question, arguments: argparse.Namespace) -> Split:
     rows, test = question.hold_out(rows, arguments.test_fraction, arguments.seed)
     # The same rows that an estimator with this seed holds out in `agbm train`.
     train, validation = question.hold_out(rows, arguments.validation_fraction, seed_of(arguments.seed))
-    pieces = [(question.table(part), question.y[part]) for part in (train, validation, test)]
-    return Split(*pieces[0], *pieces[1], *pieces[2])
-
-
-def rows_in_words(split: Split) -> str:
-    """Return the numbers of training, validation and test rows as text."""
-    return f"{len(split.y):,} for training, {len(split.y_val):,} for early stopping, {len(split.y_test):,} for testing"
+    return Parts(train, validation, test)
