@@ -23,9 +23,10 @@ OPERATORS = {"+": operator.add, "-": operator.sub, "*": operator.mul}
 )
 def test_values_are_those_of_one_operation(a, b, sign, exponents):
     scales = [2.0**e for e in exponents]
-    (row,) = with_crosses(np.array([[a, b]]), [Cross(0, sign, 1, *scales)])
     expected = OPERATORS[sign](a * scales[0], b * scales[1])
-    np.testing.assert_array_equal(row, [a, b, expected])
+    for rows in ([[a, b]], [[a, b], [0.0, 0.0]]):  # a single row has a way of its own
+        row = with_crosses(np.array(rows), [Cross(0, sign, 1, *scales)])[0]
+        np.testing.assert_array_equal(row, [a, b, expected])
 
 
 @pytest.mark.parametrize("kind", [np.float32, csr_array])
@@ -36,6 +37,9 @@ def test_other_matrices(kind):
     found = with_crosses(given, [Cross(0, "-", 2)])
     assert found.dtype == np.float64
     np.testing.assert_array_equal(found, np.column_stack([X, X[:, 0] - X[:, 2]]))
+    one = with_crosses(given[:1], [Cross(0, "-", 2)])
+    assert one.dtype == np.float64
+    np.testing.assert_array_equal(one, found[:1])
 
 
 class TestTable:

