@@ -114,6 +114,17 @@ nb::ndarray<nb::numpy, double> leaf_sums(const Vector<double>& x, const Vector<s
   return to_numpy(std::move(sums), sums.size());
 }
 
+// The caller allocates `out`, so that NumPy says so if there are too many features.
+template <class T>
+void interactions(const Interactions& of, const Matrix<T>& x, const Results& out, int n_threads) {
+  require(static_cast<int>(x.shape(1)) == of.n_features(), "X: wrong number of features");
+  const std::size_t side = static_cast<std::size_t>(of.n_features()) + 1;
+  require(out.size() == x.shape(0) * of.n_columns() * side * side, "out: wrong size");
+  nb::gil_scoped_release release;
+  std::fill_n(out.data(), out.size(), 0.0);
+  of.add(x.data(), x.shape(0), x.stride(0), x.stride(1), out.data(), n_threads);
+}
+
 template <class T>
 nb::ndarray<nb::numpy, double> contributions(const Contributions& of, const Matrix<T>& x, int n_threads) {
   require(static_cast<int>(x.shape(1)) == of.n_features(), "X: wrong number of features");
@@ -187,6 +198,18 @@ void bind_forest(nb::module_& m) {
       .def("passes", &passes_of,
            "For kernels of devices: the records of formulas/shapley.hpp, the number of levels, and expected "
            "predictions.");
+  nb::class_<Interactions>(m, "Interactions", "Contributions of features and of pairs of them to the predictions.")
+      .def(
+          "__init__",
+          [](Interactions* self, const Forest& forest) {
+            nb::gil_scoped_release release;
+            new (self) Interactions(forest);
+          },
+          "forest"_a, nb::keep_alive<1, 2>())
+      .def("predict", &interactions<double>, "X"_a.noconvert(), "out"_a.noconvert(), "n_threads"_a)
+      .def("predict", &interactions<float>, "X"_a.noconvert(), "out"_a.noconvert(), "n_threads"_a,
+           "Shapley interaction values, with the expected prediction at the end of the diagonal: (row, output, "
+           "feature + 1, feature + 1), into out.");
   m.def("model_file_table", &model_file_table, "file"_a.noconvert(),
         "The checksum of a model file's table, and (name, type, checksum, offset, count) of every section.");
   m.attr("MAX_FEATURES") = kMaxFeatures;

@@ -20,17 +20,27 @@
 // points. An edge has at most three cases: the row has left the path above this edge, leaves it at this edge, or stays
 // on it. The factors of these cases are computed once for all rows, and a group of rows takes the walk together, in
 // vectors.
+//
+// The interaction of two features is the change of the contribution of one that comes with the other. Its integral is
+//
+//   phi_ij = v / 2  integral over (0, 1) of  (o_i - z_i) (o_j - z_j)  product over k != i, j of  (z_k (1 - t) + o_k t)  dt.
+//
+// Half of it belongs to each of the two, as in the shap package, and the rest of phi_i to i alone. For these, each edge
+// multiplies its (g - g') s by the g of the last edge of every other feature above it: all leaves below share both.
+// The two edges below a node have the same features above, so they are added first.
 #pragma once
 
 #include <cmath>
 #include <map>
 #include <memory>
 #include <numbers>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "forest/arrays.hpp"
 #include "forest/predict.hpp"
+#include "forest/walks.hpp"
 #include "formulas/shapley.hpp"
 
 namespace agbm {
@@ -82,11 +92,13 @@ struct Quadrature {
   }
 };
 
-// Computes the contributions for a forest, which must stay alive. Its passes are kept if they fit one batch, and
-// computed again in every call otherwise.
-class Contributions {
+// Computes Shapley values for a forest, which must stay alive: of features, or of features and their pairs. Its passes
+// are kept if they fit one batch, and computed again in every call otherwise.
+template <bool with_pairs>
+class ShapleyValues {
  public:
-  explicit Contributions(const Forest& forest) : forest_(forest), a_(forest.arrays()), expected_(a_.n_columns, 0.0) {
+  explicit ShapleyValues(const Forest& forest) : forest_(forest), a_(forest.arrays()), expected_(a_.n_columns, 0.0) {
+    if constexpr (with_pairs) pairs_.emplace(forest);
     for (std::size_t tree = 0; tree < a_.roots.size(); ++tree) {
       const std::int32_t root = a_.roots[tree];
       if (forest_.is_leaf(root)) add_values(root, 1.0, a_.first_column[tree]);
@@ -94,8 +106,8 @@ class Contributions {
     for_each_batch([&](std::vector<Pass>&& passes) {
       for (const Pass& pass : passes) {
         if (!pass.is_first) continue;
-        for (const ShapleyEdge& edge : pass.walk->edges) {
-          if (edge.leaf >= 0) add_values(edge.leaf, edge.leaf_share, pass.walk->first_column);
+        for (const ShapleyEdge& edge : pass.of->walk.edges) {
+          if (edge.leaf >= 0) add_values(edge.leaf, edge.leaf_share, pass.of->walk.first_column);
         }
       }
       if (n_batches_++ == 0) kept_ = std::move(passes);
@@ -117,64 +129,58 @@ class Contributions {
   const std::vector<double>& expected() const { return expected_; }
 
   // Adds to out (row, column, feature + 1) the contributions of each feature, followed by the expected prediction of a
-  // row of which nothing is known. Rows are laid out as in Forest::add_predictions.
+  // row of which nothing is known; with pairs, to out (row, column, feature + 1, feature + 1), which must be zero before,
+  // the interactions of each two features. Rows are laid out as in Forest::add_predictions.
   template <class T>
   void add(const T* x, std::size_t n_rows, std::ptrdiff_t row_stride, std::ptrdiff_t feature_stride, double* out,
            int n_threads) const {
-    const Rows<T> rows{x, n_rows, row_stride, feature_stride, out};
+    const FeaturePairs* pairs = pairs_ ? &*pairs_ : nullptr;
+    const Places places(a_, pairs);
+    const RowBlocks<T> rows({x, n_rows, row_stride, feature_stride}, places, out, kMaxGroups);
     if (n_batches_ > 1) {
-      for_each_batch([&](std::vector<Pass>&& passes) { run(passes, rows, n_threads); });
+      for_each_batch([&](std::vector<Pass>&& passes) { run(passes, rows, places, n_threads); });
     } else {
-      run(kept_, rows, n_threads);
+      run(kept_, rows, places, n_threads);
     }
-    for (std::size_t i = 0; i < n_rows; ++i) {
-      for (int c = 0; c < a_.n_columns; ++c) out[(i * a_.n_columns + c + 1) * (a_.n_features + 1) - 1] += expected_[c];
-    }
+    finish(places, pairs, expected_, n_rows, out, n_threads);
   }
 
  private:
-  static constexpr std::size_t kGroup = 32;            // rows that take a walk together; compilers unroll shorter loops
   static constexpr std::size_t kMaxWeights = 1 << 19;  // per batch (16 MB); a larger pass is a batch by itself
-  static constexpr std::size_t kMaxBlockBytes = 256 << 10;  // per block of rows, to stay in the L2 cache
-  static constexpr std::size_t kMaxGroups = 8;              // per block
-  static constexpr std::size_t kManyLevels = 1000;          // need megabytes per task
+  static constexpr std::size_t kMaxGroups = 8;         // per block
+  static constexpr std::size_t kManyLevels = 1000;     // need megabytes per task
 
-  // The edges of a tree in depth-first order: the left edge of a node, everything below it, then the right edge.
-  struct Walk {
-    std::vector<ShapleyEdge> edges;
-    int first_column;
-    int depth = 0;
-    int n_points = 0;  // quadrature points that are exact for the longest path
+  // The last edge on another feature above a node, and the pair of that feature and the node's.
+  struct Other {
+    std::int32_t edge, pair;
   };
 
-  // A walk for some of its points.
+  struct Tree {
+    Walk walk;
+    int n_points = 0;                                   // quadrature points that are exact for the longest path
+    std::vector<Other> others;                          // of one node after the other
+    std::vector<std::size_t> begin_others, end_others;  // (edge); those of right edges are used
+  };
+
+  // The g of an edge at one point, for rows that are on the path after it, and for others.
+  struct Gain {
+    double on, off;
+  };
+
+  // The walk of a tree for some of its points.
   struct Pass {
-    std::shared_ptr<const Walk> walk;
+    std::shared_ptr<const Tree> of;
     std::vector<ShapleyWeights> weights;  // (edge, point)
+    std::vector<Gain> gains;              // (edge, point), with pairs only
     int n_points;
     bool is_first;  // whether it is the first pass of its walk
   };
 
-  template <class T>
-  struct Rows {
-    const T* x;
-    std::size_t n;
-    std::ptrdiff_t row_stride, feature_stride;
-    double* out;
-  };
-
-  // One number per row of a group. Aligned, so that vectors do not cross cache lines.
-  template <class T>
-  struct alignas(64) Group {
-    T of[kGroup];
-  };
-
   // Temporary memory of one task.
   struct Scratch {
-    std::vector<Group<double>> x;                         // (group, feature)
-    std::vector<Group<double>> out;                       // (group, column, feature)
     std::vector<Group<double>> products;                  // (level, point)
     std::vector<Group<double>> sums;                      // (level, value, point)
+    std::vector<Group<double>> gains;                     // (level, value, point): (g - g') s of both edges of a node
     std::vector<Group<std::int64_t>> goes_left, on_path;  // (level), all bits set or none
   };
 
@@ -186,63 +192,67 @@ class Contributions {
   // Creates the passes of all trees, in their order, and calls use() with one batch after the other.
   template <class Use>
   void for_each_batch(const Use& use) const;
-  Walk walk_of(std::size_t tree) const;
-  std::pair<ShapleyEdge, ShapleyEdge> edges_of(std::int32_t node, const Walk& walk,
-                                               const std::vector<std::size_t>& path) const;
-  static Pass pass_of(const std::shared_ptr<const Walk>& walk, const Quadrature& quadrature, int first_point);
+  Tree tree_of(std::size_t number) const;
+  static Pass pass_of(const std::shared_ptr<const Tree>& tree, const Quadrature& quadrature, int first_point);
 
   template <class T>
-  void run(const std::vector<Pass>& passes, const Rows<T>& rows, int n_threads) const;
-  template <class T>
-  void fill(const Rows<T>& rows, std::size_t begin, std::size_t end, Scratch& scratch) const;
-  template <class T>
-  void write(const Rows<T>& rows, std::size_t begin, std::size_t end, const Scratch& scratch) const;
+  void run(const std::vector<Pass>& passes, const RowBlocks<T>& rows, const Places& places, int n_threads) const;
 
   template <int n_points>
-  AGBM_INLINE void take(const Pass& pass, const Group<double>* x, Group<double>* out, Scratch& scratch) const;
-  AGBM_INLINE void decide(const ShapleyEdge& edge, const Group<double>& x, Group<std::int64_t>& goes_left) const;
+  AGBM_INLINE void take(const Pass& pass, const Group<double>* x, Group<double>* out, std::size_t n_places,
+                        Scratch& scratch) const;
   template <int n_points>
   AGBM_INLINE void go_down(const ShapleyEdge& edge, const ShapleyWeights* weights, Scratch& scratch) const;
   template <int n_points>
   AGBM_INLINE void go_up(const ShapleyEdge& edge, const ShapleyWeights* weights, Group<double>* out,
-                         Scratch& scratch) const;
+                         std::size_t n_places, Scratch& scratch) const;
   template <int n_points, bool left, bool first_on_feature>
   AGBM_INLINE void add_sums(const ShapleyEdge& edge, const ShapleyWeights* weights, const Group<double>* below,
-                            double times, Group<double>* above, Group<double>& out, const Scratch& scratch) const;
+                            double times, Group<double>* above, Group<double>* gains, Group<double>& out,
+                            const Scratch& scratch) const;
+  template <int n_points>
+  AGBM_INLINE void add_pairs(const Pass& pass, std::size_t e, Group<double>* out, std::size_t n_places,
+                             const Scratch& scratch) const;
 
   const Forest& forest_;
   const ForestArrays& a_;
+  std::optional<FeaturePairs> pairs_;
   std::vector<double> expected_;  // per column
   std::vector<Pass> kept_;        // all passes, if they fit one batch
   int n_batches_ = 0;
 };
 
-inline Contributions::Arrays Contributions::arrays() const {
+using Contributions = ShapleyValues<false>;
+using Interactions = ShapleyValues<true>;
+
+template <bool with_pairs>
+typename ShapleyValues<with_pairs>::Arrays ShapleyValues<with_pairs>::arrays() const {
   Arrays found;
   for_each_batch([&](const std::vector<Pass>& passes) {
     for (const Pass& pass : passes) {
-      const std::vector<ShapleyEdge>& edges = pass.walk->edges;
-      if (pass.is_first) found.edges.insert(found.edges.end(), edges.begin(), edges.end());
-      found.passes.push_back({static_cast<std::int64_t>(found.edges.size() - edges.size()),
-                              static_cast<std::int64_t>(edges.size()), static_cast<std::int64_t>(found.weights.size()),
-                              pass.n_points, pass.walk->first_column});
+      const Walk& walk = pass.of->walk;
+      if (pass.is_first) found.edges.insert(found.edges.end(), walk.edges.begin(), walk.edges.end());
+      found.passes.push_back({static_cast<std::int64_t>(found.edges.size() - walk.edges.size()),
+                              static_cast<std::int64_t>(walk.edges.size()),
+                              static_cast<std::int64_t>(found.weights.size()), pass.n_points, walk.first_column});
       found.weights.insert(found.weights.end(), pass.weights.begin(), pass.weights.end());
-      found.n_levels = std::max(found.n_levels, pass.walk->depth + 1);
+      found.n_levels = std::max(found.n_levels, walk.depth + 1);
     }
   });
   return found;
 }
 
+template <bool with_pairs>
 template <class Use>
-void Contributions::for_each_batch(const Use& use) const {
+void ShapleyValues<with_pairs>::for_each_batch(const Use& use) const {
   std::map<int, Quadrature> quadratures;
   std::vector<Pass> batch;
   std::size_t n_weights = 0;
-  for (std::size_t tree = 0; tree < a_.roots.size(); ++tree) {
-    const auto walk = std::make_shared<const Walk>(walk_of(tree));
-    for (int first = 0; first < walk->n_points; first += kMaxPoints) {
-      const Quadrature& quadrature = quadratures.try_emplace(walk->n_points, walk->n_points).first->second;
-      batch.push_back(pass_of(walk, quadrature, first));
+  for (std::size_t number = 0; number < a_.roots.size(); ++number) {
+    const auto tree = std::make_shared<const Tree>(tree_of(number));
+    for (int first = 0; first < tree->n_points; first += kMaxPoints) {
+      const Quadrature& quadrature = quadratures.try_emplace(tree->n_points, tree->n_points).first->second;
+      batch.push_back(pass_of(tree, quadrature, first));
       n_weights += batch.back().weights.size();
       if (n_weights < kMaxWeights) continue;
       use(std::exchange(batch, {}));
@@ -252,209 +262,117 @@ void Contributions::for_each_batch(const Use& use) const {
   use(std::move(batch));
 }
 
-inline Contributions::Walk Contributions::walk_of(std::size_t tree) const {
-  Walk walk;
-  walk.first_column = a_.first_column[tree];
-  const std::int32_t root = a_.roots[tree];
-  if (forest_.is_leaf(root)) return walk;
-  std::vector<std::size_t> path{0};  // the edge at each level; the entry for the root is not used
-  struct Open {
-    ShapleyEdge edge;
-    int n_features;  // on the path
-    double share;    // of the tree's training rows
-  };
-  std::vector<Open> open;
-  int most_features = 0;
-  const auto open_children = [&](std::int32_t node, int n_features, double share) {
-    const auto [left, right] = edges_of(node, walk, path);
-    for (const ShapleyEdge& edge : {right, left}) {
-      open.push_back({edge, n_features + (edge.above == 0 ? 1 : 0), share * edge.share});
-    }
-  };
-  open_children(root, 0, 1.0);
-  while (!open.empty()) {
-    auto [edge, n_features, share] = open.back();
-    open.pop_back();
-    const std::int32_t child = a_.nodes[edge.node].left + (edge.left ? 0 : 1);
-    const bool is_leaf = forest_.is_leaf(child);
-    if (is_leaf) edge.leaf = child, edge.leaf_share = share;
-    path.resize(edge.level);
-    path.push_back(walk.edges.size());
-    walk.edges.push_back(edge);
-    walk.depth = std::max(walk.depth, edge.level);
-    most_features = std::max(most_features, n_features);
-    if (!is_leaf) open_children(child, n_features, share);
+template <bool with_pairs>
+typename ShapleyValues<with_pairs>::Tree ShapleyValues<with_pairs>::tree_of(std::size_t number) const {
+  Tree tree{walk_of(forest_, number), 0, {}, {}, {}};
+  const Walk& walk = tree.walk;
+  tree.n_points = (walk.most_features + 1) / 2;
+  if constexpr (with_pairs) {
+    std::vector<char> passed;
+    tree.begin_others.resize(walk.edges.size());
+    tree.end_others.resize(walk.edges.size());
+    walk.for_each_edge([&](std::size_t e, const std::vector<std::size_t>& path) {
+      if (walk.edges[e].left) return;
+      tree.begin_others[e] = tree.others.size();
+      for_each_other(walk, path, passed, [&](std::size_t other) {
+        const std::int32_t pair = pairs_->number_of(walk.edges[e].feature, walk.edges[other].feature);
+        tree.others.push_back({static_cast<std::int32_t>(other), pair});
+      });
+      tree.end_others[e] = tree.others.size();
+    });
   }
-  walk.n_points = (most_features + 1) / 2;
-  return walk;
+  return tree;
 }
 
-// The two edges below the node at the end of the path. If the node has no training rows, each has a share of 1/2.
-inline std::pair<ShapleyEdge, ShapleyEdge> Contributions::edges_of(std::int32_t i, const Walk& walk,
-                                                                   const std::vector<std::size_t>& path) const {
-  const ForestNode& node = a_.nodes[i];
-  const double n_left = a_.counts[node.left], n_right = a_.counts[node.left + 1], n = n_left + n_right;
-  const auto edge = [&](double count, bool left) {
-    const double share = n > 0.0 ? count / n : 0.5;
-    const auto level = static_cast<std::int32_t>(path.size());
-    std::int32_t above = level - 1;
-    while (above > 0 && walk.edges[path[above]].feature != node.feature) --above;
-    const double share_above = above > 0 ? walk.edges[path[above]].path_share : 1.0;
-    return ShapleyEdge{node.threshold,
-                       share,
-                       share_above * share,
-                       0.0,
-                       node.feature,
-                       level,
-                       above,
-                       static_cast<std::int32_t>(path.back()),
-                       i,
-                       -1,
-                       node.categories,
-                       left,
-                       node.missing_left};
-  };
-  return {edge(n_left, true), edge(n_right, false)};
-}
-
-inline Contributions::Pass Contributions::pass_of(const std::shared_ptr<const Walk>& walk, const Quadrature& quadrature,
-                                                  int first_point) {
-  Pass pass{walk, {}, std::min(kMaxPoints, walk->n_points - first_point), first_point == 0};
-  pass.weights.reserve(walk->edges.size() * pass.n_points);
-  std::vector<double> share_at(walk->depth + 1, 1.0);  // path_share of the edge at each level
-  for (const ShapleyEdge& edge : walk->edges) {
+template <bool with_pairs>
+typename ShapleyValues<with_pairs>::Pass ShapleyValues<with_pairs>::pass_of(const std::shared_ptr<const Tree>& tree,
+                                                                            const Quadrature& quadrature,
+                                                                            int first_point) {
+  Pass pass{tree, {}, {}, std::min(kMaxPoints, tree->n_points - first_point), first_point == 0};
+  pass.weights.reserve(tree->walk.edges.size() * pass.n_points);
+  std::vector<double> share_at(tree->walk.depth + 1, 1.0);  // path_share of the edge at each level
+  for (const ShapleyEdge& edge : tree->walk.edges) {
     const double z = edge.path_share, z_above = edge.above > 0 ? share_at[edge.above] : 1.0;
     share_at[edge.level] = z;
     for (int q = first_point; q < first_point + pass.n_points; ++q) {
       const double t = quadrature.point[q], u = quadrature.rest[q], weight = quadrature.weight[q];
       const double above = z_above * u + t, on = z * u + t;
       pass.weights.push_back({on / above, z * u / above, weight * (z_above - z) / (on * above), -weight / (u * above)});
+      if constexpr (with_pairs) pass.gains.push_back({(1.0 - z) / on, -1.0 / u});
     }
   }
   return pass;
 }
 
+template <bool with_pairs>
 template <class T>
-void Contributions::run(const std::vector<Pass>& passes, const Rows<T>& rows, int n_threads) const {
-  if (passes.empty() || rows.n == 0) return;
-  const std::size_t x_size = static_cast<std::size_t>(a_.n_features), out_size = x_size * a_.n_columns;
-  const std::size_t group_bytes = (x_size + out_size) * sizeof(Group<double>);
-  const std::size_t n_groups = std::clamp<std::size_t>(kMaxBlockBytes / group_bytes, 1, kMaxGroups);
-  const std::size_t n_blocks = (rows.n + n_groups * kGroup - 1) / (n_groups * kGroup);
+void ShapleyValues<with_pairs>::run(const std::vector<Pass>& passes, const RowBlocks<T>& rows, const Places& places,
+                                    int n_threads) const {
+  if (passes.empty() || rows.n_blocks() == 0) return;
   std::size_t n_levels = 0;
-  for (const Pass& pass : passes) n_levels = std::max(n_levels, static_cast<std::size_t>(pass.walk->depth) + 1);
+  for (const Pass& pass : passes) n_levels = std::max(n_levels, static_cast<std::size_t>(pass.of->walk.depth) + 1);
   const std::size_t tasks_per_thread = n_levels > kManyLevels ? 1 : 4;  // each has memory for all levels
-  const std::size_t n_tasks = std::min(n_blocks, tasks_per_thread * static_cast<std::size_t>(std::max(n_threads, 1)));
+  const std::size_t n_tasks =
+      std::min(rows.n_blocks(), tasks_per_thread * static_cast<std::size_t>(std::max(n_threads, 1)));
   std::vector<Scratch> scratches(n_tasks);
   for (Scratch& scratch : scratches) {
-    scratch.x.resize(n_groups * x_size);
-    scratch.out.resize(n_groups * out_size);
     scratch.products.resize(n_levels * kMaxPoints);
     scratch.sums.resize(n_levels * a_.n_values * kMaxPoints);
+    if constexpr (with_pairs) scratch.gains.resize(scratch.sums.size());
     scratch.goes_left.resize(n_levels);
     scratch.on_path.resize(n_levels);
   }
-  parallel_for(n_tasks, n_threads, [&](std::size_t task) {
-    Scratch& scratch = scratches[task];
-    for (std::size_t b = task * n_blocks / n_tasks; b < (task + 1) * n_blocks / n_tasks; ++b) {
-      const std::size_t begin = b * n_groups * kGroup, end = std::min(rows.n, begin + n_groups * kGroup);
-      fill(rows, begin, end, scratch);
-      for (const Pass& pass : passes) {
-        vectorised([&]() AGBM_INLINE {
-          for (std::size_t g = 0; begin + g * kGroup < end; ++g) {
-            const Group<double>* x = &scratch.x[g * x_size];
-            Group<double>* out = &scratch.out[g * out_size + pass.walk->first_column * x_size];
-            switch (pass.n_points) {
-              case 1: take<1>(pass, x, out, scratch); break;
-              case 2: take<2>(pass, x, out, scratch); break;
-              case 3: take<3>(pass, x, out, scratch); break;
-              default: take<4>(pass, x, out, scratch); break;
-            }
+  const std::size_t n_features = places.n_features, n_places = places.of.size();
+  rows.run(n_tasks, n_threads, [&](RowBlock& block, std::size_t n_groups, std::size_t task) {
+    for (const Pass& pass : passes) {
+      vectorised([&]() AGBM_INLINE {
+        for (std::size_t g = 0; g < n_groups; ++g) {
+          const Group<double>* x = &block.x[g * n_features];
+          Group<double>* out = &block.out[(g * places.n_columns + pass.of->walk.first_column) * n_places];
+          switch (pass.n_points) {
+            case 1: take<1>(pass, x, out, n_places, scratches[task]); break;
+            case 2: take<2>(pass, x, out, n_places, scratches[task]); break;
+            case 3: take<3>(pass, x, out, n_places, scratches[task]); break;
+            default: take<4>(pass, x, out, n_places, scratches[task]); break;
           }
-        });
-      }
-      write(rows, begin, end, scratch);
+        }
+      });
     }
   });
 }
 
-// Copies the values of a block of rows, and their contributions so far, to the scratch memory. The last group may have
-// fewer rows.
-template <class T>
-void Contributions::fill(const Rows<T>& rows, std::size_t begin, std::size_t end, Scratch& scratch) const {
-  const std::size_t n_features = static_cast<std::size_t>(a_.n_features),
-                    n_columns = static_cast<std::size_t>(a_.n_columns);
-  for (std::size_t i = begin; i < end; ++i) {
-    const std::size_t group = (i - begin) / kGroup, place = (i - begin) % kGroup;
-    const T* x = rows.x + static_cast<std::ptrdiff_t>(i) * rows.row_stride;
-    for (std::size_t f = 0; f < n_features; ++f, x += rows.feature_stride) {
-      scratch.x[group * n_features + f].of[place] = static_cast<double>(*x);
-    }
-    for (std::size_t c = 0; c < n_columns; ++c) {
-      const double* from = rows.out + (i * n_columns + c) * (n_features + 1);
-      Group<double>* to = &scratch.out[(group * n_columns + c) * n_features];
-      for (std::size_t f = 0; f < n_features; ++f) to[f].of[place] = from[f];
-    }
-  }
-}
-
-template <class T>
-void Contributions::write(const Rows<T>& rows, std::size_t begin, std::size_t end, const Scratch& scratch) const {
-  const std::size_t n_features = static_cast<std::size_t>(a_.n_features),
-                    n_columns = static_cast<std::size_t>(a_.n_columns);
-  for (std::size_t i = begin; i < end; ++i) {
-    const std::size_t group = (i - begin) / kGroup, place = (i - begin) % kGroup;
-    for (std::size_t c = 0; c < n_columns; ++c) {
-      const Group<double>* from = &scratch.out[(group * n_columns + c) * n_features];
-      double* to = rows.out + (i * n_columns + c) * (n_features + 1);
-      for (std::size_t f = 0; f < n_features; ++f) to[f] = from[f].of[place];
-    }
-  }
-}
-
 // Walks a group of rows along all edges.
+template <bool with_pairs>
 template <int n_points>
-AGBM_INLINE inline void Contributions::take(const Pass& pass, const Group<double>* x, Group<double>* out,
-                                            Scratch& scratch) const {
-  const std::vector<ShapleyEdge>& edges = pass.walk->edges;
+AGBM_INLINE inline void ShapleyValues<with_pairs>::take(const Pass& pass, const Group<double>* x, Group<double>* out,
+                                                        std::size_t n_places, Scratch& scratch) const {
+  const std::vector<ShapleyEdge>& edges = pass.of->walk.edges;
   for (std::size_t i = 0; i < kGroup; ++i) scratch.on_path[0].of[i] = -1;
   for (int q = 0; q < n_points; ++q) {
     for (std::size_t i = 0; i < kGroup; ++i) scratch.products[q].of[i] = 1.0;
   }
   for (std::size_t e = 0; e < edges.size(); ++e) {
     const ShapleyEdge& edge = edges[e];
-    if (edge.left) decide(edge, x[edge.feature], scratch.goes_left[edge.level]);
+    if (edge.left) decide(a_, edge, x[edge.feature], scratch.goes_left[edge.level]);
     go_down<n_points>(edge, &pass.weights[e * n_points], scratch);
     if (edge.leaf < 0) continue;
     std::size_t done = e;
     for (bool last = false; !last; done = static_cast<std::size_t>(edges[done].parent)) {
-      go_up<n_points>(edges[done], &pass.weights[done * n_points], out, scratch);
+      go_up<n_points>(edges[done], &pass.weights[done * n_points], out, n_places, scratch);
+      if constexpr (with_pairs) {
+        if (!edges[done].left) add_pairs<n_points>(pass, done, out, n_places, scratch);
+      }
       last = edges[done].left || edges[done].level == 1;  // after a left edge, its sibling is next
     }
   }
 }
 
-// Decides which rows go left at the node above an edge.
-AGBM_INLINE inline void Contributions::decide(const ShapleyEdge& edge, const Group<double>& x,
-                                              Group<std::int64_t>& goes_left) const {
-  const double threshold = edge.threshold;
-  if (edge.categories >= 0) {
-    const ForestNode& node = a_.nodes[edge.node];
-    const CategorySet set = a_.set_of(node);
-    for (std::size_t i = 0; i < kGroup; ++i) goes_left.of[i] = set.has(x.of[i], node.missing_left) ? -1 : 0;
-  } else if (edge.missing_left) {
-    for (std::size_t i = 0; i < kGroup; ++i) {
-      goes_left.of[i] = (x.of[i] <= threshold ? -1 : 0) | (x.of[i] != x.of[i] ? -1 : 0);
-    }
-  } else {
-    for (std::size_t i = 0; i < kGroup; ++i) goes_left.of[i] = x.of[i] <= threshold ? -1 : 0;
-  }
-}
-
 // Computes the products at the lower end of an edge, and which rows are still on the path there.
+template <bool with_pairs>
 template <int n_points>
-AGBM_INLINE inline void Contributions::go_down(const ShapleyEdge& edge, const ShapleyWeights* __restrict weights,
-                                               Scratch& scratch) const {
+AGBM_INLINE inline void ShapleyValues<with_pairs>::go_down(const ShapleyEdge& edge,
+                                                           const ShapleyWeights* __restrict weights,
+                                                           Scratch& scratch) const {
   const std::int64_t* __restrict goes_left = scratch.goes_left[edge.level].of;
   const std::int64_t* __restrict on_above = scratch.on_path[edge.above].of;
   std::int64_t* __restrict on = scratch.on_path[edge.level].of;
@@ -478,18 +396,21 @@ AGBM_INLINE inline void Contributions::go_down(const ShapleyEdge& edge, const Sh
 }
 
 // Adds the sums below an edge to its feature and to the sums at its upper end.
+template <bool with_pairs>
 template <int n_points>
-AGBM_INLINE inline void Contributions::go_up(const ShapleyEdge& edge, const ShapleyWeights* __restrict weights,
-                                             Group<double>* out, Scratch& scratch) const {
+AGBM_INLINE inline void ShapleyValues<with_pairs>::go_up(const ShapleyEdge& edge,
+                                                         const ShapleyWeights* __restrict weights, Group<double>* out,
+                                                         std::size_t n_places, Scratch& scratch) const {
   const std::size_t n_values = static_cast<std::size_t>(a_.n_values), level = static_cast<std::size_t>(edge.level);
-  for (std::size_t k = 0; k < n_values; ++k, out += a_.n_features) {
+  for (std::size_t k = 0; k < n_values; ++k, out += n_places) {
     const bool is_leaf = edge.leaf >= 0;
     const Group<double>* below =
         is_leaf ? &scratch.products[level * n_points] : &scratch.sums[(level * n_values + k) * n_points];
     const double times = is_leaf ? values_of(edge.leaf)[k] : 1.0;
     Group<double>* above = &scratch.sums[((level - 1) * n_values + k) * n_points];
+    Group<double>* gains = with_pairs ? &scratch.gains[(level * n_values + k) * n_points] : nullptr;
     const auto add = [&]<bool left, bool first>() AGBM_INLINE {
-      add_sums<n_points, left, first>(edge, weights, below, times, above, out[edge.feature], scratch);
+      add_sums<n_points, left, first>(edge, weights, below, times, above, gains, out[edge.feature], scratch);
     };
     if (edge.above == 0) {
       edge.left ? add.template operator()<true, true>() : add.template operator()<false, true>();
@@ -499,21 +420,56 @@ AGBM_INLINE inline void Contributions::go_up(const ShapleyEdge& edge, const Shap
   }
 }
 
+template <bool with_pairs>
 template <int n_points, bool left, bool first_on_feature>
-AGBM_INLINE inline void Contributions::add_sums(const ShapleyEdge& edge, const ShapleyWeights* __restrict weights,
-                                                const Group<double>* __restrict below, double times,
-                                                Group<double>* __restrict above, Group<double>& __restrict out,
-                                                const Scratch& scratch) const {
+AGBM_INLINE inline void ShapleyValues<with_pairs>::add_sums(
+    const ShapleyEdge& edge, const ShapleyWeights* __restrict weights, const Group<double>* __restrict below,
+    double times, Group<double>* __restrict above, Group<double>* __restrict gains, Group<double>& __restrict out,
+    const Scratch& scratch) const {
   const std::int64_t* __restrict on = scratch.on_path[edge.level].of;
   const std::int64_t* __restrict on_above = scratch.on_path[edge.above].of;
   for (std::size_t i = 0; i < kGroup; ++i) {
     double total = 0.0;
     for (int q = 0; q < n_points; ++q) {
       const double sum = times * below[q].of[i];
-      total += sum * weights[q].template gain<first_on_feature>(on[i], on_above[i]);
+      const double gain = sum * weights[q].template gain<first_on_feature>(on[i], on_above[i]);
+      total += gain;
+      if constexpr (with_pairs) gains[q].of[i] = left ? gain : gains[q].of[i] + gain;
       above[q].of[i] = left ? sum : above[q].of[i] + sum;
     }
     out.of[i] += total;
+  }
+}
+
+// Adds the interactions of the feature of a node with those above it, after both of its edges.
+template <bool with_pairs>
+template <int n_points>
+AGBM_INLINE inline void ShapleyValues<with_pairs>::add_pairs(const Pass& pass, std::size_t e, Group<double>* out,
+                                                             std::size_t n_places, const Scratch& scratch) const {
+  const Tree& tree = *pass.of;
+  const std::size_t level = static_cast<std::size_t>(tree.walk.edges[e].level);
+  const std::size_t n_values = static_cast<std::size_t>(a_.n_values),
+                    n_features = static_cast<std::size_t>(a_.n_features);
+  const Other* const begin = tree.others.data() + tree.begin_others[e];
+  const Other* const end = tree.others.data() + tree.end_others[e];
+  for (std::size_t k = 0; k < n_values; ++k, out += n_places) {
+    const Group<double>* __restrict gains = &scratch.gains[(level * n_values + k) * n_points];
+    Group<double> off;
+    for (std::size_t i = 0; i < kGroup; ++i) {
+      double total = 0.0;
+      for (int q = 0; q < n_points; ++q) total += gains[q].of[i] * pass.gains[q].off;
+      off.of[i] = total;
+    }
+    for (const Other* other = begin; other < end; ++other) {
+      const Gain* __restrict of_other = &pass.gains[static_cast<std::size_t>(other->edge) * n_points];
+      const std::int64_t* __restrict on = scratch.on_path[tree.walk.edges[other->edge].level].of;
+      Group<double>& __restrict to = out[n_features + other->pair];
+      for (std::size_t i = 0; i < kGroup; ++i) {
+        double total = 0.0;
+        for (int q = 0; q < n_points; ++q) total += gains[q].of[i] * of_other[q].on;
+        to.of[i] += choose(on[i], total, off.of[i]);
+      }
+    }
   }
 }
 
