@@ -1,7 +1,9 @@
 """Time to compute contributions of features: agbm, LightGBM's `pred_contrib` and XGBoost's `pred_contribs`.
 
-All three compute path-dependent Shapley values, each for the same number of its own trees with the same depth. Prints a
-table; `python -m benchmarks.speed.contributions --help` lists the options.
+All three compute path-dependent Shapley values, each for the same number of its own trees with the same depth.
+`--what interactions` compares `predict_interactions` with XGBoost's `pred_interactions`, and `--what background`
+contributions relative to 100 rows with shap.TreeExplainer on the same trees. Prints a table; `python -m
+benchmarks.speed.contributions --help` lists the options.
 """
 
 from __future__ import annotations
@@ -12,11 +14,13 @@ from functools import partial
 
 import numpy as np
 
+from agbm.export import to_shap
 from benchmarks.libraries import LightGBM, Ours, Setting, XGBoost
 from benchmarks.shared.measure import Turn, clocked, compare, machine, take_turns
 
 TRAINING_ROWS = 50_000
 FEATURES = 28
+BACKGROUND_ROWS = 100
 # (trees, depth, rows)
 SIZES = ((100, 6, 10_000), (500, 6, 10_000), (100, 6, 50_000), (100, 10, 2_000), (500, 6, 1))
 
@@ -51,20 +55,47 @@ def contributions_of(X: np.ndarray, y: np.ndarray, setting: Setting) -> dict[str
     return found
 
 
+def interactions_of(X: np.ndarray, y: np.ndarray, setting: Setting) -> dict[str, Callable[[np.ndarray], np.ndarray]]:
+    """Functions from rows to interactions (row, feature + 1, feature + 1)."""
+    library = XGBoost()
+    model = library.fit(X, y, setting)
+    return {
+        "agbm": Ours().fit(X, y, setting).predict_interactions,
+        "XGBoost": lambda rows: np.asarray(
+            model.predict(library.api.DMatrix(rows, nthread=setting.threads), pred_interactions=True)
+        ),
+    }
+
+
+def relative_of(X: np.ndarray, y: np.ndarray, setting: Setting) -> dict[str, Callable[[np.ndarray], np.ndarray]]:
+    """Functions from rows to contributions relative to the last rows of X."""
+    import shap
+
+    model, background = Ours().fit(X, y, setting), X[-BACKGROUND_ROWS:]
+    theirs = shap.TreeExplainer(to_shap(model), background, feature_perturbation="interventional")
+    return {"agbm": partial(model.predict_contributions, background=background), "shap": theirs.shap_values}
+
+
+WHAT = {"contributions": contributions_of, "interactions": interactions_of, "background": relative_of}
+
+
 def main() -> None:
     """Measure all sizes with all numbers of threads."""
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--what", choices=WHAT, default="contributions")
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--sizes", type=int, nargs="+", default=range(len(SIZES)), help=f"indices into {SIZES}")
+    parser.add_argument("--rows", type=int, help="instead of those of the sizes")
     asked = parser.parse_args()
     print(*(f"{name}: {fact}" for name, fact in machine().items()), sep="\n")
     print("| trees | depth | rows | threads | agbm, ms | other | its ms | ratio |\n" + "|---:" * 5 + "|---|---:|---:|")
     X, y = table_of(TRAINING_ROWS)
     for size in asked.sizes:
         trees, depth, n_rows = SIZES[size]
+        n_rows = asked.rows or n_rows
         for threads in asked.threads:
-            functions = contributions_of(X, y, Setting(threads, depth=depth, trees=trees))
+            functions = WHAT[asked.what](X, y, Setting(threads, depth=depth, trees=trees))
             turns: dict[str, Turn] = {name: clocked(partial(of, X[:n_rows])) for name, of in functions.items()}
             seconds = take_turns(turns, asked.rounds)
             for r in compare("contributions", "", "agbm", seconds, {}, {}):

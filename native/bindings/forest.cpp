@@ -12,6 +12,7 @@
 #include "bindings/module.hpp"
 #include "bindings/tree_inputs.hpp"
 #include "forest/arrays.hpp"
+#include "forest/background.hpp"
 #include "forest/model_file.hpp"
 #include "forest/predict.hpp"
 #include "forest/shap.hpp"
@@ -114,15 +115,39 @@ nb::ndarray<nb::numpy, double> leaf_sums(const Vector<double>& x, const Vector<s
   return to_numpy(std::move(sums), sums.size());
 }
 
+template <class T>
+TableRows<T> rows_of(const Matrix<T>& x) {
+  return {x.data(), x.shape(0), x.stride(0), x.stride(1)};
+}
+
+std::size_t squared(std::size_t x) { return x * x; }
+
 // The caller allocates `out`, so that NumPy says so if there are too many features.
 template <class T>
 void interactions(const Interactions& of, const Matrix<T>& x, const Results& out, int n_threads) {
   require(static_cast<int>(x.shape(1)) == of.n_features(), "X: wrong number of features");
-  const std::size_t side = static_cast<std::size_t>(of.n_features()) + 1;
-  require(out.size() == x.shape(0) * of.n_columns() * side * side, "out: wrong size");
+  require(out.size() == x.shape(0) * of.n_columns() * squared(x.shape(1) + 1), "out: wrong size");
   nb::gil_scoped_release release;
   std::fill_n(out.data(), out.size(), 0.0);
   of.add(x.data(), x.shape(0), x.stride(0), x.stride(1), out.data(), n_threads);
+}
+
+template <class T>
+void against(const Forest& forest, const Matrix<T>& x, const Matrix<T>& background, bool pairs, const Results& out,
+             int n_threads) {
+  require(static_cast<int>(x.shape(1)) == forest.n_features(), "X: wrong number of features");
+  require(static_cast<int>(background.shape(1)) == forest.n_features(), "background: wrong number of features");
+  require(background.shape(0) > 0 && background.shape(0) < std::size_t{1} << 31,
+          "background: must have at least one row and fewer than 2^31");
+  const std::size_t n_results = pairs ? squared(x.shape(1) + 1) : x.shape(1) + 1;
+  require(out.size() == x.shape(0) * forest.n_columns() * n_results, "out: wrong size");
+  nb::gil_scoped_release release;
+  std::fill_n(out.data(), out.size(), 0.0);
+  if (pairs) {
+    BackgroundValues<true>(forest, rows_of(background)).add(rows_of(x), out.data(), n_threads);
+  } else {
+    BackgroundValues<false>(forest, rows_of(background)).add(rows_of(x), out.data(), n_threads);
+  }
 }
 
 template <class T>
@@ -210,6 +235,11 @@ void bind_forest(nb::module_& m) {
       .def("predict", &interactions<float>, "X"_a.noconvert(), "out"_a.noconvert(), "n_threads"_a,
            "Shapley interaction values, with the expected prediction at the end of the diagonal: (row, output, "
            "feature + 1, feature + 1), into out.");
+  m.def("contributions_against", &against<double>, "forest"_a, "X"_a.noconvert(), "background"_a.noconvert(),
+        "interactions"_a, "out"_a.noconvert(), "n_threads"_a);
+  m.def("contributions_against", &against<float>, "forest"_a, "X"_a.noconvert(), "background"_a.noconvert(),
+        "interactions"_a, "out"_a.noconvert(), "n_threads"_a,
+        "The results of Contributions or Interactions relative to background rows, into out.");
   m.def("model_file_table", &model_file_table, "file"_a.noconvert(),
         "The checksum of a model file's table, and (name, type, checksum, offset, count) of every section.");
   m.attr("MAX_FEATURES") = kMaxFeatures;

@@ -323,10 +323,10 @@ void ShapleyValues<with_pairs>::run(const std::vector<Pass>& passes, const RowBl
     scratch.on_path.resize(n_levels);
   }
   const std::size_t n_features = places.n_features, n_places = places.of.size();
-  rows.run(n_tasks, n_threads, [&](RowBlock& block, std::size_t n_groups, std::size_t task) {
+  rows.run(n_tasks, n_threads, [&](RowBlock& block, std::size_t n_rows, std::size_t task) {
     for (const Pass& pass : passes) {
       vectorised([&]() AGBM_INLINE {
-        for (std::size_t g = 0; g < n_groups; ++g) {
+        for (std::size_t g = 0; g * kGroup < n_rows; ++g) {
           const Group<double>* x = &block.x[g * n_features];
           Group<double>* out = &block.out[(g * places.n_columns + pass.of->walk.first_column) * n_places];
           switch (pass.n_points) {

@@ -209,7 +209,7 @@ struct RowBlock {
   std::vector<Group<double>> out;  // (group, column, place): what has been added up so far
 };
 
-// Calls take(block, n_groups, task) for blocks of rows, with the results so far in the block, and writes these back.
+// Calls take(block, n_rows, task) for blocks of rows, with the results so far in the block, and writes these back.
 // Results are (row, column, result).
 template <class T>
 class RowBlocks {
@@ -237,7 +237,7 @@ class RowBlocks {
       for (std::size_t b = task * n_blocks_ / n_tasks; b < (task + 1) * n_blocks_ / n_tasks; ++b) {
         const std::size_t begin = b * n_groups_ * kGroup, end = std::min(rows_.n, begin + n_groups_ * kGroup);
         fill(begin, end, block);
-        take(block, (end - begin + kGroup - 1) / kGroup, task);
+        take(block, end - begin, task);
         write(begin, end, block);
       }
     });

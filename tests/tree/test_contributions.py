@@ -37,6 +37,21 @@ def contributions(native, X, n_threads):
     return _native.Contributions(native).predict(X, n_threads)
 
 
+def interactions(native, n_columns, X, n_threads):
+    out = np.empty((len(X), n_columns, X.shape[1] + 1, X.shape[1] + 1))
+    _native.Interactions(native).predict(X, out, n_threads)
+    return out
+
+
+def against(native, n_columns, X, background, n_threads):
+    """Contributions and interactions relative to background rows."""
+    out = np.empty((len(X), n_columns, X.shape[1] + 1))
+    pairs = np.empty((*out.shape, X.shape[1] + 1))
+    _native.contributions_against(native, X, background, False, out, n_threads)
+    _native.contributions_against(native, X, background, True, pairs, n_threads)
+    return out, pairs
+
+
 def goes_left(forest, node, value):
     number = forest["categories"][node]
     if np.isnan(value) or (number >= 0 and not 0 <= value < 64):
@@ -52,33 +67,50 @@ def shares(forest, node):
     return counts / counts.sum() if counts.sum() > 0 else np.array([0.5, 0.5])
 
 
-def expectation(forest, node, x, known):
+def expectation(forest, node, x, known, other=None):
     """The value of a tree where the features in `known` are known, from the definition."""
     if forest["feature"][node] < 0:
         return forest["value"][node]
-    left = forest["left"][node]
-    if forest["feature"][node] in known:
-        side = 0 if goes_left(forest, node, x[forest["feature"][node]]) else 1
-        return expectation(forest, left + side, x, known)
+    left, feature = forest["left"][node], forest["feature"][node]
+    if feature in known or other is not None:
+        side = 0 if goes_left(forest, node, (x if feature in known else other)[feature]) else 1
+        return expectation(forest, left + side, x, known, other)
     return sum(share * expectation(forest, left + side, x, known) for side, share in enumerate(shares(forest, node)))
 
 
-def twin(forest, n_features, n_columns, X):
-    """Shapley's sum over all sets of features."""
+def twin(forest, n_features, n_columns, X, background=None):
+    """Shapley's sums over all sets of features, for features and for pairs."""
     out = np.zeros((len(X), n_columns, n_features + 1))
-    n_values = forest["value"].shape[1]
+    pairs = np.zeros((*out.shape, n_features + 1))
+    n_values, features = forest["value"].shape[1], set(range(n_features))
+    others = [None] if background is None else background.astype(np.float64)
+    sets = [known for size in range(n_features + 1) for known in combinations(range(n_features), size)]
     for root, first in zip(forest["roots"], forest["first_column"], strict=True):
-        to = out[:, first : first + n_values]
+        to = np.s_[first : first + n_values]
         for row, x in enumerate(X.astype(np.float64)):
-            to[row, :, n_features] += expectation(forest, root, x, ())
-            for feature in range(n_features):
-                others = [other for other in range(n_features) if other != feature]
-                for size in range(n_features):
-                    weight = factorial(size) * factorial(n_features - size - 1) / factorial(n_features)
-                    for known in combinations(others, size):
-                        gain = expectation(forest, root, x, (*known, feature)) - expectation(forest, root, x, known)
-                        to[row, :, feature] += weight * gain
-    return out
+            of = {frozenset(s): np.mean([expectation(forest, root, x, s, other) for other in others], 0) for s in sets}
+            out[row, to, -1] += of[frozenset()]
+            pairs[row, to, -1, -1] += of[frozenset()]
+            for i in features:
+                value = sum(weight * (of[s | {i}] - of[s]) for s, weight in weighted(features - {i}))
+                out[row, to, i] += value
+                pairs[row, to, i, i] += value
+                for j in features - {i}:
+                    terms = (
+                        (w, of[s | {i, j}] - of[s | {i}] - of[s | {j}] + of[s]) for s, w in weighted(features - {i, j})
+                    )
+                    half = sum(weight * term for weight, term in terms) / 2
+                    pairs[row, to, i, j] += half
+                    pairs[row, to, i, i] -= half
+    return out, pairs
+
+
+def weighted(features):
+    """All sets of some features, with Shapley's weights."""
+    n = len(features)
+    for size in range(n + 1):
+        for chosen in combinations(sorted(features), size):
+            yield frozenset(chosen), factorial(size) * factorial(n - size) / factorial(n + 1)
 
 
 @pytest.mark.slow
@@ -109,9 +141,45 @@ def test_contributions_are_shapley_values(
     X[random.random(X.shape) < 0.2] = np.nan
     X = LAYOUTS[layout](X.astype(np.float32 if narrow else np.float64))
     native = native_forest(n_features, n_columns, **forest)
-    found = contributions(native, X, 1)
-    np.testing.assert_allclose(found, twin(forest, n_features, n_columns, X), rtol=1e-11, atol=1e-12)
+    found, pairs = contributions(native, X, 1), interactions(native, n_columns, X, 1)
+    expected, of_pairs = twin(forest, n_features, n_columns, X)
+    np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-12)
     np.testing.assert_allclose(found.sum(axis=-1), sums_of_trees(native, X, found.shape[1]), rtol=1e-11, atol=1e-12)
+    np.testing.assert_allclose(pairs, of_pairs, rtol=1e-11, atol=1e-12)
+    np.testing.assert_array_equal(pairs, pairs.swapaxes(2, 3))
+
+
+@pytest.mark.slow
+@examples(40)
+@given(
+    seed=st.integers(0, 2**32),
+    n_rows=st.sampled_from([2, 0, 40, 300]),  # with more rows, values come from tables
+    n_background=st.sampled_from([5, 1, 70]),
+    n_features=st.sampled_from([4, 3, 2, 1]),
+    most_leaves=st.sampled_from([30, 9, 2, 1]),
+    n_values=st.integers(1, 2),
+    more_columns=st.integers(0, 1),
+    n_sets=st.sampled_from([0, 3]),
+    layout=st.sampled_from(sorted(LAYOUTS)),
+)
+def test_contributions_relative_to_rows_are_shapley_values(
+    seed, n_rows, n_background, n_features, most_leaves, n_values, more_columns, n_sets, layout
+):
+    random = np.random.default_rng(seed)
+    n_columns = n_values + more_columns
+    thresholds = np.append(random.normal(size=6), [np.inf, -np.inf])
+    forest = random_forest(random, n_features, 2, most_leaves, thresholds, n_values, n_columns, n_sets)
+    X, background = (random.normal(size=(n, n_features)) for n in (n_rows, n_background))
+    for rows in (X, background):
+        rows[random.random(rows.shape) < 0.2] = np.nan
+        rows[random.random(rows.shape) < 0.2] = 3.0  # may be a category
+    native = native_forest(n_features, n_columns, **forest)
+    found, pairs = against(native, n_columns, LAYOUTS[layout](X), background, 1)
+    expected, of_pairs = twin(forest, n_features, n_columns, X[:2], background)
+    np.testing.assert_allclose(found[:2], expected, rtol=1e-11, atol=1e-12)
+    np.testing.assert_allclose(pairs[:2], of_pairs, rtol=1e-11, atol=1e-12)
+    np.testing.assert_allclose(pairs.sum(axis=-1), found, rtol=1e-11, atol=1e-12)
+    np.testing.assert_allclose(found.sum(axis=-1), sums_of_trees(native, X, n_columns), rtol=1e-11, atol=1e-12)
 
 
 def chain(n_levels, n_features, random):
@@ -195,6 +263,20 @@ def test_trees_of_many_levels(n_levels, n_features):
     assert np.abs(found[..., :n_features]).max() > 0.01
 
 
+def test_pairs_of_long_paths_add_up():
+    random = np.random.default_rng(0)
+    forest = chain(150, 130, random)
+    forest["count"][2::2] = 7_500
+    native = native_forest(130, 1, **forest)
+    X = np.where(random.random((5, 130)) < 0.01, -1.0, 1.0)
+    X[1] = np.nan
+    relative, pairs = against(native, 1, X, X[:2], 2)
+    np.testing.assert_allclose(relative.sum(axis=-1), sums_of_trees(native, X, 1), atol=1e-9)
+    for of_pairs, of_features in ((pairs, relative), (interactions(native, 1, X, 2), contributions(native, X, 2))):
+        np.testing.assert_allclose(of_pairs.sum(axis=-1), of_features, atol=1e-9)
+        assert np.abs(of_pairs[0, 0, 0, 1:130]).max() > 0
+
+
 def test_every_number_of_threads_and_rows_gives_the_same_bits():
     random = np.random.default_rng(0)
     forest = random_forest(random, 7, 40, 60, random.normal(size=50), 2, 4, 2)
@@ -202,11 +284,19 @@ def test_every_number_of_threads_and_rows_gives_the_same_bits():
     native = native_forest(7, 4, **forest)
     X = random.normal(size=(1500, 7))
     X[random.random(X.shape) < 0.1] = np.nan
-    expected = contributions(native, X, 1)
+    background = X[:20] + 0.1
+
+    def all_of(X, n_threads):
+        found = contributions(native, X, n_threads), interactions(native, 4, X, n_threads)
+        return *found, *against(native, 4, X, background, n_threads)
+
+    expected = all_of(X, 1)
     for n_threads in (2, 3, 8):
-        np.testing.assert_array_equal(contributions(native, X, n_threads), expected)
+        for one, other in zip(all_of(X, n_threads), expected, strict=True):
+            np.testing.assert_array_equal(one, other)
     for rows in (slice(0, 1), slice(3, 40), slice(100, 133), slice(1499, 1500), slice(7, 7)):
-        np.testing.assert_array_equal(contributions(native, X[rows], 1), expected[rows])
+        for one, other in zip(all_of(X[rows], 1), expected, strict=True):
+            np.testing.assert_array_equal(one, other[rows])
 
 
 @pytest.mark.slow
@@ -246,6 +336,14 @@ def test_wrong_arrays_are_errors():
     ):
         with pytest.raises(TypeError):
             contributions(native, wrong, 1)
+    with pytest.raises(ValueError, match="background: wrong number of features"):
+        against(native, 1, np.zeros((2, 3)), np.zeros((2, 2)), 1)
+    with pytest.raises(ValueError, match="background: must have at least one row"):
+        against(native, 1, np.zeros((2, 3)), np.zeros((0, 3)), 1)
+    with pytest.raises(ValueError, match="out: wrong size"):
+        _native.contributions_against(native, np.zeros((2, 3)), np.zeros((1, 3)), True, np.zeros((2, 1, 4)), 1)
+    with pytest.raises(ValueError, match="out: wrong size"):
+        _native.Interactions(native).predict(np.zeros((2, 3)), np.zeros((2, 1, 4)), 1)
     counts = np.zeros(len(forest["feature"]), dtype=np.int64)
     counts[1] = -1
     with pytest.raises(ValueError, match="count: node 1"):
@@ -318,14 +416,56 @@ def test_contributions_of_tables_with_categories():
     assert np.abs(found[:, 2]).max() < 1.5
 
 
-def test_sparse_rows_have_the_contributions_of_dense_ones(monkeypatch):
+@pytest.mark.parametrize("name", ["predict_contributions", "predict_interactions"])
+def test_sparse_rows_have_the_contributions_of_dense_ones(monkeypatch, name):
     X, y = make_regression(200, 6, random_state=0)
     X[np.random.default_rng(0).random(X.shape) < 0.7] = 0.0
     model = AGBMRegressor(max_iter=10).fit(X, y)
-    expected = model.predict_contributions(X)
-    np.testing.assert_array_equal(model.predict_contributions(csr_array(X)), expected)
-    monkeypatch.setattr("agbm._tree.forest.SPARSE_VALUES", 6 * 30)
-    np.testing.assert_array_equal(model.predict_contributions(csr_array(X)), expected)
+    find = getattr(model, name)
+    expected, relative = find(X), find(X, X[:30])
+    assert np.ptp(relative - expected, axis=0).max() > 0.1
+    for n_values in (4_000_000, 6 * 30):
+        monkeypatch.setattr("agbm._tree.forest.SPARSE_VALUES", n_values)
+        np.testing.assert_array_equal(find(csr_array(X)), expected)
+        for background in (X[:30], csr_array(X[:30])):
+            np.testing.assert_array_equal(find(csr_array(X), background), relative)
+            np.testing.assert_array_equal(find(X, background), relative)
+
+
+def test_interactions_of_tables_add_up_to_contributions():
+    """Those of the parts of dates, and of crosses, are those of their columns."""
+    random = np.random.default_rng(0)
+    days = pd.Timestamp("2024-01-01") + pd.to_timedelta(random.integers(0, 700, 300), "D")
+    frame = pd.DataFrame({"day": days, "a": random.normal(size=300), "b": random.normal(size=300)})
+    frame["kind"] = random.choice(["u", "v", None], 300)
+    y = frame["a"] * frame["b"] + 2.0 * (frame["kind"] == "u") * (days.month > 6) + 0.1 * random.normal(size=300)
+    model = AGBMRegressor(max_iter=40, views=[("a", "*", "b")]).fit(frame, y)
+    assert model.model_.reader.crosses
+    for background in (None, frame[:40]):
+        found, pairs = model.predict_contributions(frame, background), model.predict_interactions(frame, background)
+        np.testing.assert_allclose(found.sum(axis=-1), model.predict(frame), atol=1e-9)
+        np.testing.assert_allclose(pairs.sum(axis=-1), found, atol=1e-9)
+        np.testing.assert_allclose(pairs, pairs.swapaxes(1, 2), atol=1e-12)
+        strength = np.abs(pairs[:, :4, :4]).mean(axis=0) * (1 - np.eye(4))
+        assert strength[1, 2] > 5.0 * strength[1, 3]
+        assert strength[0, 3] > 5.0 * strength[1, 3]
+    assert found[0, 4] == pytest.approx(model.predict(frame[:40]).mean())
+    single = frame[["a", "b"]].to_numpy(np.float32)
+    numeric = AGBMRegressor(max_iter=10).fit(single, y)
+    np.testing.assert_array_equal(
+        numeric.predict_contributions(single, single[:9].astype(np.float64)),
+        numeric.predict_contributions(single, single[:9]),
+    )
+
+
+def test_interactions_of_several_scores():
+    X, y = make_classification(100, 5, n_informative=4, n_redundant=0, n_classes=3, random_state=0)
+    model = AGBMClassifier(max_iter=5).fit(X, y)
+    for background in (None, X[:20]):
+        found, pairs = model.predict_contributions(X, background), model.predict_interactions(X, background)
+        assert pairs.shape == (100, 3, 6, 6)
+        np.testing.assert_allclose(pairs.sum(axis=-1), found, atol=1e-9)
+        np.testing.assert_allclose(found.sum(axis=-1), model.decision_function(X), atol=1e-9)
 
 
 def test_base_value_is_the_last_column():
@@ -359,10 +499,13 @@ def test_models_without_trees():
     found = model.predict_contributions(X)
     np.testing.assert_array_equal(found[:, :2], 0.0)
     np.testing.assert_array_equal(found[:, 2], model.predict(X))
+    np.testing.assert_array_equal(model.predict_interactions(X, X)[:, 2, 2], model.predict(X))
     X, y = make_regression(100, 3, random_state=0)
     linear = AGBMRegressor(max_iter=2, method=Fading(learner=LinearRegression())).fit(X, y)
     with pytest.raises(ValueError, match=r"predict_contributions\(\) works with trees only.*LinearRegression"):
         linear.predict_contributions(X)
+    with pytest.raises(ValueError, match=r"predict_interactions\(\) works with trees only"):
+        linear.predict_interactions(X)
     with pytest.raises(AttributeError, match="split_counts_ is defined for trees only"):
         linear.split_counts_  # noqa: B018
 
@@ -400,6 +543,14 @@ def test_contributions_are_those_of_the_shap_package():
         expected = explainer.shap_values(X[:50])
         scale = np.abs(expected).max()
         np.testing.assert_allclose(model.predict_contributions(X[:50])[:, :8], expected, atol=1e-9 * scale)
+        pairs = explainer.shap_interaction_values(X[:50])
+        np.testing.assert_allclose(model.predict_interactions(X[:50])[:, :8, :8], pairs, atol=1e-9 * scale)
+        rows, background = np.nan_to_num(X[:50]), np.nan_to_num(X[100:140])
+        relative = shap.TreeExplainer(shap_trees(model), background).shap_values(rows)  # added up in float32
+        found = model.predict_contributions(rows, background)
+        np.testing.assert_allclose(found[:, :8], relative, atol=1e-6 * scale)
+        explanation = model.explain(rows, background)
+        np.testing.assert_array_equal(explanation.values, found[:, :8])
 
 
 @pytest.mark.slow

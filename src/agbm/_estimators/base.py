@@ -341,14 +341,24 @@ class BaseAGBM(KnowsNames, ABC):
         """The results of `finish` after each iteration."""
         yield from self._model_for(X).staged(X, threads.resolve(self.n_jobs), offset, finish)
 
-    def predict_contributions(self, X: Table) -> Array:
+    def predict_contributions(self, X: Table, background: Table | None = None) -> Array:
         """SHAP values of the raw scores, of shape (rows, features + 1) or (rows, outputs, features + 1).
 
         These are the contributions of the features. The raw score is the result of decision_function, or of predict
         before the inverse link. The last column is the base value, the expected score if no feature is known; each row
-        sums to its score without an offset. See docs/explain.md.
+        sums to its score without an offset. With background rows, unknown features have the values of these
+        (interventional values); otherwise those of the training rows in the same nodes. See docs/explain.md.
         """
-        total = self._model_for(X).contributions(X, threads.resolve(self.n_jobs))
+        total = self._model_for(X).contributions(X, threads.resolve(self.n_jobs), background)
+        return total[:, 0] if self._one_column() else total
+
+    def predict_interactions(self, X: Table, background: Table | None = None) -> Array:
+        """SHAP interaction values of the raw scores, of shape (rows, [outputs,] features + 1, features + 1).
+
+        They are symmetric: the interaction of two features is divided equally between both places. Rows sum to the
+        results of predict_contributions. The last place of the diagonal is the base value. See docs/explain.md.
+        """
+        total = self._model_for(X).contributions(X, threads.resolve(self.n_jobs), background, pairs=True)
         return total[:, 0] if self._one_column() else total
 
     def apply(self, X: Table) -> NDArray[np.int32]:
@@ -364,10 +374,10 @@ class BaseAGBM(KnowsNames, ABC):
     def _one_column(self) -> bool:
         """Whether contributions have no axis for outputs."""
 
-    def explain(self, X: Table) -> Any:
-        """Return predict_contributions(X) as a shap.Explanation, for the plots of the shap package (extra: explain)."""
+    def explain(self, X: Table, background: Table | None = None) -> Any:
+        """Return predict_contributions(X, background) as a shap.Explanation, for the plots of shap (extra: explain)."""
         check_is_fitted(self)
-        return _explanation(self, X)
+        return _explanation(self, X, background)
 
     def _predictor(self, kind: Result) -> Predictor:
         """A predictor of the current model, with results of a kind."""
@@ -491,7 +501,7 @@ def verified_by(estimator: BaseAGBM, fit: Callable[[Any], Any], iterations: str 
     return replay.found
 
 
-def _explanation(model: BaseAGBM, X: Table) -> Any:
+def _explanation(model: BaseAGBM, X: Table, background: Table | None) -> Any:
     """A shap.Explanation for the rows of X.
 
     Plots take their colours from numbers, with codes for categories, and show the values of X. Outputs are on the last
@@ -503,7 +513,7 @@ def _explanation(model: BaseAGBM, X: Table) -> Any:
         raise ImportError(
             "explain() needs shap: pip install 'agbm[explain]'. predict_contributions() works without it."
         ) from error
-    contributions = model.predict_contributions(X)
+    contributions = model.predict_contributions(X, background)
     values = contributions if contributions.ndim == 2 else np.moveaxis(contributions, 1, -1)
     n_features = values.shape[1] - 1
     names = getattr(model, "feature_names_in_", None)

@@ -39,8 +39,8 @@ FindLeaves = Callable[[Forest, Any, int], NDArray[np.int32]]
 """Finds the leaves (row, tree) of a forest that the rows of a table of numbers reach."""
 
 
-FindContributions = Callable[[Forest, Any, int], Array]
-"""Computes contributions (function, output, row, feature + 1) of a forest for the rows of a table of numbers."""
+FindContributions = Callable[..., Array]
+"""Computes contributions of a forest for the rows of a table of numbers, with the arguments of Forest.contributions."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,17 +213,32 @@ class FittedModel:
         start = self.start if self.spread_level is None else self.start + self._level_change(iteration)
         return replace(self, start=start, ensembles=ensembles, folded=folded, calibration=None, baseline=None)
 
-    def contributions(self, X: Table, n_threads: int, contributions: FindContributions = Forest.contributions) -> Array:
-        """Contributions of the columns to the scores: (row, output, column + 1); the last one is the base value."""
-        self.check_has_trees("predict_contributions")
+    def contributions(
+        self,
+        X: Table,
+        n_threads: int,
+        background: Table | None = None,
+        *,
+        pairs: bool = False,
+        find: FindContributions = Forest.contributions,
+    ) -> Array:
+        """Contributions of the columns to the scores: (row, output, column + 1); the last one is the base value.
+
+        With pairs=True, those of pairs of columns (row, output, column + 1, column + 1); see Forest.contributions.
+        """
+        self.check_has_trees("predict_interactions" if pairs else "predict_contributions")
         numbers = self.reader.numbers(X)
-        total = np.zeros((numbers.shape[0], self.n_outputs, self.n_features + 1))
+        others = None if background is None else self.reader.numbers(background)
+        n_axes = 2 if pairs else 1
+        total = np.zeros((numbers.shape[0], self.n_outputs, *[self.n_features + 1] * n_axes))
         if isinstance(self.folded, Forest):  # otherwise the model has no trees
-            total = contributions(self.folded, numbers, n_threads)[0].transpose(1, 0, 2)
-        total[..., self.n_features] += self.start_scores(X).T
-        if self.n_features == self.n_columns:
-            return total
-        return np.append(self.reader.by_column(total[..., :-1]), total[..., -1:], axis=-1)
+            total = find(self.folded, numbers, n_threads, others, pairs=pairs)[0].swapaxes(0, 1)
+        base = total[..., -1, -1] if pairs else total[..., -1]
+        base += self.start_scores(X).T
+        for _ in range(n_axes if self.n_features > self.n_columns else 0):
+            total = np.append(self.reader.by_column(total[..., :-1]), total[..., -1:], axis=-1)
+            total = total.swapaxes(2, -1)
+        return total
 
     def leaves(self, X: Table, n_threads: int, find: FindLeaves = Forest.leaves) -> NDArray[np.int32]:
         """The index of the leaf that each row reaches in each tree of the best iteration: (row, tree)."""

@@ -63,8 +63,8 @@ class Forest:
         return self._to_native(self.n_features, self.nodes)
 
     @cached_property
-    def _native_contributions(self) -> _native.Contributions:
-        return _native.Contributions(self._native_forest)
+    def _explained(self) -> _Explained:
+        return _Explained(self._native_forest, self.n_outputs * self.n_functions)
 
     @cached_property
     def _used(self) -> NDArray[np.int32]:
@@ -80,8 +80,8 @@ class Forest:
         return self._to_native(len(self._used), nodes)
 
     @cached_property
-    def _native_contributions_of_used(self) -> _native.Contributions:
-        return _native.Contributions(self._native_forest_of_used)
+    def _explained_of_used(self) -> _Explained:
+        return _Explained(self._native_forest_of_used, self.n_outputs * self.n_functions)
 
     def _to_native(self, n_features: int, nodes: NDArray[np.void]) -> _native.Forest:
         return _native.Forest(
@@ -150,32 +150,42 @@ class Forest:
         )  # fmt: skip
         return columns.reshape(self.n_outputs, self.n_functions, -1).transpose(1, 0, 2)
 
-    def contributions(self, X: Any, n_threads: int) -> Array:
+    def contributions(self, X: Any, n_threads: int, background: Any = None, *, pairs: bool = False) -> Array:
         """Contributions of the features to the results of `predict`: (function, output, row, feature + 1).
 
         These are Shapley values, which add up to the result. At a node that splits on an unknown feature, both branches
-        are taken, weighted by their shares of the training rows (`count`), or by one half if neither has rows. The last
+        are taken, weighted by their shares of the training rows (`count`), or by one half if neither has rows; with
+        background rows, unknown features have the values of these instead, and results are means over them. The last
         entry is the base value, the result if no feature is known.
+
+        With pairs=True, these are Shapley interaction values (function, output, row, feature + 1, feature + 1), which
+        add up to the contributions, with the base value at the end of the diagonal.
         """
-        if issparse(X):
-            columns = np.zeros((X.shape[0], self.n_outputs * self.n_functions, self.n_features + 1))
-            places, first = np.append(self._used, self.n_features), 0
-            for rows in self._used_values(X):
-                found = self._native_contributions_of_used.predict(rows, n_threads)
-                columns[first : first + len(rows), :, places] = found
-                first += len(rows)
-        else:
-            columns = self._native_contributions.predict(X, n_threads)
+        if background is not None and background.dtype != X.dtype:
+            X, background = X.astype(np.float64), background.astype(np.float64)
+        if not issparse(X):
+            background = background.toarray() if issparse(background) else background
+            return self.by_function(self._explained.values(X, background, pairs, n_threads))
+        shape = (self.n_features + 1,) * (2 if pairs else 1)
+        places: tuple[Any, ...] = np.ix_(*[np.append(self._used, self.n_features)] * len(shape))
+        columns, first = np.zeros((X.shape[0], self.n_outputs * self.n_functions, *shape)), 0
+        if background is not None:
+            background = background[:, self._used]
+            background = background.toarray() if issparse(background) else background
+        for rows in self._used_values(X):
+            found = self._explained_of_used.values(rows, background, pairs, n_threads)
+            columns[(slice(first, first + len(rows)), slice(None), *places)] = found
+            first += len(rows)
         return self.by_function(columns)
 
     def passes(self) -> tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np.uint8], int, Array]:
         """What kernels of devices compute contributions from; see _native.Contributions.passes."""
-        return self._native_contributions.passes()
+        return self._explained.contributions.passes()
 
     def by_function(self, columns: Array) -> Array:
-        """Contributions (row, column, feature + 1) as (function, output, row, feature + 1)."""
-        split = columns.reshape(-1, self.n_outputs, self.n_functions, self.n_features + 1)
-        return split.transpose(2, 1, 0, 3)
+        """Contributions (row, column, feature + 1), or of pairs, as (function, output, row, feature + 1)."""
+        split = columns.reshape(-1, self.n_outputs, self.n_functions, *columns.shape[2:])
+        return split.swapaxes(0, 2)
 
     def _used_values(self, X: Any) -> Iterator[AnyArray]:
         """Sparse rows as dense arrays, some rows at a time, with the used features only."""
@@ -183,6 +193,32 @@ class Forest:
         step = max(1, SPARSE_VALUES // max(len(self._used), 1))
         for first in range(0, max(rows.shape[0], 1), step):
             yield rows[first : first + step].toarray()
+
+
+class _Explained:
+    """A native forest, and what contributions are computed from, which is made when it is first needed."""
+
+    def __init__(self, forest: _native.Forest, n_columns: int) -> None:
+        self._forest, self._n_columns = forest, n_columns
+
+    @cached_property
+    def contributions(self) -> _native.Contributions:
+        return _native.Contributions(self._forest)
+
+    @cached_property
+    def _interactions(self) -> _native.Interactions:
+        return _native.Interactions(self._forest)
+
+    def values(self, X: AnyArray, background: AnyArray | None, pairs: bool, n_threads: int) -> Array:
+        """Contributions (row, column, feature + 1), or of pairs; see Forest.contributions."""
+        if background is None and not pairs:
+            return self.contributions.predict(X, n_threads)
+        out = np.empty((len(X), self._n_columns, *[X.shape[1] + 1] * (2 if pairs else 1)))
+        if background is None:
+            self._interactions.predict(X, out, n_threads)
+        else:
+            _native.contributions_against(self._forest, X, background, pairs, out, n_threads)
+        return out
 
 
 def one_output_each(trees: Sequence[Forest]) -> Forest:

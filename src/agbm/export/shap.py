@@ -15,9 +15,9 @@ from ._view import Tree, View, view
 def to_shap(model: BaseAGBM, dtype: DTypeLike = np.float64) -> dict[str, Any]:
     """A fitted model in the form that shap.TreeExplainer accepts: ``shap.TreeExplainer(to_shap(model))``.
 
-    Its SHAP values are those of predict_contributions, up to rounding. With background rows, as in
-    ``shap.TreeExplainer(to_shap(model, np.float32), rows)``, shap computes interventional values, which agbm does not
-    have, and with model_output="probability" those of the probability of the second class. For these, shap rounds
+    Its SHAP values are those of predict_contributions, up to rounding, also with background rows, as in
+    ``shap.TreeExplainer(to_shap(model, np.float32), rows)``; with model_output="probability", they are those of the
+    probability of the second class. With background rows, shap rounds
     thresholds to float32, so that values next to a threshold may change sides: use dtype=np.float32, and pass X and the
     background rows as float32, for which the thresholds are then exact. Raises ValueError if trees split on categories:
     this form has thresholds only.

@@ -84,6 +84,17 @@ def test_contributions(data, device, fitted, bytes_at_once, monkeypatch):
     assert set(device.launched) == {"agbm_contributions_float64"}
 
 
+def test_background_rows_and_interactions_are_left_to_the_cpu(data, device, fitted):
+    X = data[0][:20]
+    rows, background = device.to_device(X), device.to_device(X[:5])
+    for method in ("predict_contributions", "predict_interactions"):
+        expected = on_cpu(fitted, method, X, X[:5])
+        found = getattr(fitted, method)(rows, background)
+        assert is_on_device(found)
+        assert_same(device, found, expected)
+        assert_same(device, getattr(fitted, method)(X, X[:5]), expected)
+
+
 def test_stages(data, device, fitted, monkeypatch):
     X = data[0]
     monkeypatch.setattr("agbm._engines.device.matrix.BYTES_AT_ONCE", 50 * X[0].nbytes)

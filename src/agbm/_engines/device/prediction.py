@@ -77,10 +77,12 @@ class ModelOnDevice:
         given = received(self._device, Given(X, None))
         return self._returned(self._model.leaves(given.X, n_threads, partial(leaves, self._device)), X)
 
-    def contributions(self, X: Table, n_threads: int) -> Any:
+    def contributions(self, X: Table, n_threads: int, background: Table | None = None, *, pairs: bool = False) -> Any:
         """Contributions of the columns to the scores, as FittedModel.contributions."""
-        given = received(self._device, Given(X, None))
-        return self._returned(self._model.contributions(given.X, n_threads, partial(contributions, self._device)), X)
+        rows = received(self._device, Given(X, None)).X
+        others = None if background is None else received(self._device, Given(background, None)).X
+        find = partial(contributions, self._device)
+        return self._returned(self._model.contributions(rows, n_threads, others, pairs=pairs, find=find), X)
 
     def _here(self, X: Table) -> tuple[DeviceForest, DeviceArray] | None:
         """The forest, and X as a table of its numbers, if both are on the device."""
@@ -104,7 +106,7 @@ def predict(device: Device, model: Model, X: Matrix, n_threads: int) -> Array:
     Sparse matrices, and models without trees, are left to the CPU.
     """
     if not isinstance(model, Forest) or issparse(X):
-        return model.predict(np.asarray(X) if not issparse(X) else X, n_threads)
+        return model.predict(_on_host(X), n_threads)
     parts = [device.to_host(_on_device(device, model).predict(block)) for block in blocks_on(device, X)]
     return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-1)
 
@@ -117,15 +119,22 @@ def leaves(device: Device, forest: Forest, X: Matrix, n_threads: int) -> NDArray
     return np.concatenate([device.to_host(on_device.leaves(block)) for block in blocks_on(device, X)])
 
 
-def contributions(device: Device, forest: Forest, X: Matrix, n_threads: int) -> Array:
-    """Contributions (function, output, row, feature + 1), as Forest.contributions; sparse ones are left to the CPU."""
-    if issparse(X):
-        return forest.contributions(X, n_threads)
+def contributions(
+    device: Device, forest: Forest, X: Matrix, n_threads: int, background: Matrix | None = None, *, pairs: bool = False
+) -> Array:
+    """Forest.contributions. Sparse matrices, background rows and pairs are left to the CPU."""
+    if issparse(X) or background is not None or pairs:
+        others = None if background is None else _on_host(background)
+        return forest.contributions(_on_host(X), n_threads, others, pairs=pairs)
     on_device, n_per_row = _on_device(device, forest), forest.n_outputs * forest.n_functions * (forest.n_features + 1)
     step = max(1, BYTES_AT_ONCE // (8 * n_per_row))
     tables = (block[i : i + step] for block in blocks_on(device, X) for i in range(0, block.shape[0], step))
     columns = np.concatenate([device.to_host(on_device.contributions(table)) for table in tables], axis=-1)
     return forest.by_function(columns.transpose(2, 0, 1))
+
+
+def _on_host(X: Matrix) -> Matrix:
+    return X if issparse(X) else np.asarray(X)
 
 
 def _copied(device: Device, X: Matrix) -> Matrix:
