@@ -41,6 +41,7 @@ from .._migration.foreign import of_attribute, of_estimator, of_loss
 from .._model.calibration import calibrated
 from .._model.fitted import FittedModel
 from .._model.predictor import Predictor, finish_of
+from .._model.reasons import reasons
 from .._model.settings import (
     Auto,
     CategoricalFeatures,
@@ -378,6 +379,20 @@ class BaseAGBM(KnowsNames, ABC):
         """Return predict_contributions(X, background) as a shap.Explanation, for the plots of shap (extra: explain)."""
         check_is_fitted(self)
         return _explanation(self, X, background)
+
+    def reasons(self, X: Table, top: int = 3, background: Table | None = None) -> list[str]:
+        """Explain the prediction of each row in words, with the `top` features that change it most.
+
+        Predictions are compared with that of the base value, which is called typical. Features are added in the order
+        of their effects, largest first, and each is shown with the change of the prediction when it is added: the
+        change of the probability of the predicted class, per cent with a log link, or a difference. See
+        docs/explain.md.
+        """
+        check_is_fitted(self)
+        if not isinstance(top, (int, np.integer)) or top < 1:
+            raise ValueError(f"top={top!r} must be a positive integer.")
+        found = self.model_.contributions(X, threads.resolve(self.n_jobs), background)
+        return reasons(self.model_, X, found, top)
 
     def _predictor(self, kind: Result) -> Predictor:
         """A predictor of the current model, with results of a kind."""

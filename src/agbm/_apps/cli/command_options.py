@@ -291,7 +291,8 @@ def _explain(commands: Commands, help: str) -> None:
         commands,
         "agbm explain MODEL DATA [options]",
         help=help,
-        description="Show how much each feature contributes to the score of a row (exact Shapley values). The "
+        description="Show the reasons for predictions in words, and how much each feature contributes to the score of "
+        "a row (exact Shapley values). The "
         "contributions of a row and the base value, the mean score, add up to its score: log-odds, or the value before "
         "the inverse link.",
         examples="""

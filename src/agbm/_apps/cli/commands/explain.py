@@ -11,6 +11,7 @@ from ...._base.sums import Array
 from ...._estimators.classifier import AGBMClassifier
 from ...._estimators.loading import load
 from ...._fit.progress import readable
+from ...._model.reasons import value_text
 from ....export._view import feature_names
 from ..model import open_for
 from ..output import show_json, show_table
@@ -86,6 +87,7 @@ def _explained(model: Model, X: Piece, row: int, output: int) -> dict[str, Any]:
     return {
         "row": row,
         "of": _of(model, output),
+        "reason": model.reasons(one)[0],
         "prediction": np.asarray(model.predict(one))[0],
         "score": float(contributions.sum()),
         "base": float(contributions[-1]),
@@ -105,9 +107,10 @@ def _show(explained: dict[str, Any], top: int) -> None:
     prediction, score = explained["prediction"], readable(explained["score"], 5)
     prediction = readable(prediction, 5) if isinstance(prediction, float) else prediction
     print(printable(f"row {explained['row']}: prediction {prediction}, score{of} {score}"))
+    print(printable(explained["reason"]))
     shown = [entry for entry in explained["contributions"][:top] if entry["adds"] != 0.0]
     rest = sum(entry["adds"] for entry in explained["contributions"][len(shown) :])
-    rows = [[entry["feature"], _text(entry["value"]), _signed(entry["adds"])] for entry in shown]
+    rows = [[entry["feature"], value_text(entry["value"]), _signed(entry["adds"])] for entry in shown]
     rows += [["all others", "", _signed(rest)], ["base value", "", _signed(explained["base"])]]
     show_table(["feature", "value", "contribution"], rows)
     print()
@@ -115,12 +118,3 @@ def _show(explained: dict[str, Any], top: int) -> None:
 
 def _signed(value: float) -> str:
     return readable(value) if value < 0.0 else f"+{readable(value)}"
-
-
-def _text(value: object) -> str:
-    """Return the value of a feature. Whole numbers have no separators, since they may be years or postal codes."""
-    if value is None:
-        return "missing"
-    if not isinstance(value, float):
-        return str(value)
-    return f"{value:.0f}" if value.is_integer() and abs(value) < 1e15 else f"{value:.5g}"
