@@ -44,6 +44,17 @@ MODELS = {
 }
 
 
+def test_estimators_are_no_models_of_shap():
+    """As the documents say; if this fails, shap accepts them, and explain() need not take the place of explainers."""
+    model = MODELS["no trees"]()
+    for explainer, error in (
+        (shap.Explainer, TypeError),
+        (shap.TreeExplainer, shap.utils._exceptions.InvalidModelError),
+    ):
+        with pytest.raises(error, match="AGBMRegressor"):
+            explainer(model)
+
+
 def rows_of(model):
     """Rows with missing values, other than those of fit."""
     X = {3: np.zeros((4, 3)), 10: X_DIABETES, 30: X_CANCER, 4: X_IRIS}[model.n_features_in_]

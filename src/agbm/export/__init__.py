@@ -2,6 +2,7 @@
 
 from ._view import encode
 from .c import to_c
+from .frame import trees_to_dataframe
 from .javascript import to_js
 from .lightgbm import to_lightgbm
 from .onnx import to_onnx
@@ -20,4 +21,5 @@ __all__ = [
     "to_onnx",
     "to_shap",
     "to_treelite",
+    "trees_to_dataframe",
 ]
