@@ -318,8 +318,10 @@ class TestModel:
     def test_what_needs_numbers_says_so(self):
         frame, y = dated()
         model = AGBMRegressor(**FAST).fit(frame[["a", "when"]], y)
-        with pytest.raises(ValueError, match="are dates, which partial dependence cannot vary"):
-            agbm.plot.partial_dependence(model, frame, ["when"])
+        with pytest.raises(ValueError, match="method='recursion' cannot vary dates"):
+            agbm.plot.partial_dependence(model, frame, ["when"], method="recursion")
+        with pytest.raises(ValueError, match="dates have panels of their own"):
+            agbm.plot.partial_dependence(model, frame, [("a", "when")])
         with pytest.raises(ValueError, match="are dates, of which parts repeat"):
             AGBMRegressor(monotonic_cst={"when": 1}).fit(frame, y)
 

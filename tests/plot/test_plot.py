@@ -418,6 +418,40 @@ def test_partial_dependence_on_given_axes_and_its_errors(houses, iris):
         plot.partial_dependence(iris[0], iris[1].tolist(), [0], target="setosa")
 
 
+@pytest.mark.parametrize("form", ["days", "times", "text", "zone", "durations", "array"])
+def test_lines_of_dates_are_mean_predictions(form):
+    random = np.random.default_rng(0)
+    days = pd.Timestamp("2022-01-01") + pd.to_timedelta(
+        random.integers(0, 60 if form == "durations" else 900, 300), "D"
+    )
+    when = pd.Series(
+        days + pd.to_timedelta(random.integers(0, 1440, 300), "min") if form in ("times", "zone") else days
+    )
+    frame = pd.DataFrame({"when": when, "a": random.normal(size=300)})
+    y = np.sin(days.day_of_year / 58) + frame["a"]
+    kinds = {"text": lambda: when.astype(str), "zone": lambda: when.dt.tz_localize("UTC")}
+    kinds["durations"] = lambda: when - pd.Timestamp("2022-01-01")
+    frame["when"] = kinds.get(form, lambda: when)()
+    frame.loc[::9, "when"] = None
+    X = frame.to_numpy(dtype=object) if form == "array" else frame
+    model = AGBMRegressor(max_iter=20).fit(X, y)
+    ax = plot.partial_dependence(model, X, [0], kind="both")
+    *rows, line = ax.lines
+    assert len(rows) == 300
+    points = line.get_xdata()
+    for place in (0, len(points) // 2, -1):
+        value = pd.Timedelta(points[place], "D") if form == "durations" else pd.Timestamp(points[place])
+        changed = frame.assign(when=value)
+        expected = model.predict(changed.to_numpy(dtype=object) if form == "array" else changed)
+        np.testing.assert_allclose(line.get_ydata()[place], expected.mean(), rtol=1e-9)
+        np.testing.assert_allclose([row.get_ydata()[place] for row in rows], expected, rtol=1e-9)
+    if form != "durations":
+        assert len({pd.Timestamp(point).time() for point in points}) == 1
+    name = "x0" if form == "array" else "when"
+    assert ax.get_xlabel() == (f"{name}, days" if form == "durations" else name)
+    plt.close("all")
+
+
 def test_a_feature_without_effect_is_a_flat_line():
     X = np.column_stack([np.arange(40), np.ones(40)])  # whole numbers
     X[:, 1] = X[:, 0] % 2

@@ -9,10 +9,12 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from sklearn.base import BaseEstimator, RegressorMixin, is_classifier, is_regressor
 
 from .._base.types import AnyArray, Table, Values
-from .._data.tables import missing
+from .._data.dates import days, from_days
+from .._data.tables import Columns, missing
 from .._estimators.base import BaseAGBM
 from ..export._view import check_fitted, feature_names
 from ._arguments import check_one_class, feature_columns, feature_position, output_index, output_suffix
@@ -47,7 +49,7 @@ def partial_dependence(
     scikit-learn's PartialDependenceDisplay does the computations and the drawing; options are passed on to its
     from_estimator. It rejects missing values, infinite values and integers in the features of a panel, so these are
     replaced first, which does not affect the result. Categories are drawn as dots, for the max_categories most frequent
-    ones.
+    ones. All parts of a date that the model uses change with it.
     """
     check_fitted(model)
     check_one_class(model, "model")  # scikit-learn takes two labels for two classes
@@ -61,7 +63,7 @@ def partial_dependence(
         raise ValueError(f"features={features!r} must be a list, such as [{features!r}].")
     entries = [entry if isinstance(entry, (tuple, list)) else (entry,) for entry in features]
     panels = [tuple(feature_position(model, feature) for feature in entry) for entry in entries]
-    _check_no_dates(model, panels)
+    _check_dates(model, panels, recursion)
     axes = _panels(len(panels), n_cols, ax)
     lines: dict[str, Any] = {"line_kw": {"color": BLUE, "linewidth": 1.8}}
     if kind != "average":
@@ -78,21 +80,24 @@ def partial_dependence(
                 draw_panel(axis, model, X, panel, known, output, {**lines, **options})
             else:
                 settings = {"kind": kind, "target": target, **lines, **options}
-                _draw_panel(axis, model, _with_all_values(model, X, panel), panel, known, output, settings)
-        if not known:
+                _draw_panel(axis, model, X, panel, known, output, settings)
+        if not known and panel[0] not in model.model_.reader.derivation.dates:
             axis.locator_params(nbins=4)
             plain_numbers(axis.xaxis)
     _finish_panels(axes, panels, f"mean {'score' if recursion else 'prediction'}{output_suffix(model, output)}")
     return axes[0] if len(axes) == 1 else np.array(axes, dtype=object)
 
 
-def _check_no_dates(model: BaseAGBM, panels: Sequence[Sequence[int]]) -> None:
-    dates = [feature_names(model)[f] for panel in panels for f in panel if f in model.model_.reader.derivation.dates]
-    if dates:
-        raise ValueError(
-            f"features: {dates} are dates, which partial dependence cannot vary; choose others, or see the "
-            "contributions of dates with plot.contributions."
-        )
+def _check_dates(model: BaseAGBM, panels: Sequence[Sequence[int]], recursion: bool) -> None:
+    for panel in panels:
+        dates = [feature_names(model)[f] for f in panel if f in model.model_.reader.derivation.dates]
+        if dates and recursion:
+            raise ValueError(
+                f"features: method='recursion' cannot vary dates, whose parts change together ({dates}); use "
+                "method='brute'."
+            )
+        if dates and len(panel) > 1:
+            raise ValueError(f"features: dates have panels of their own; pass {dates} without another feature.")
 
 
 def _panels(n: int, n_cols: int, ax: Axes | Sequence[Axes] | AnyArray | None) -> list[Any]:
@@ -124,6 +129,8 @@ def _with_all_values(model: BaseAGBM, X: Any, panel: Sequence[int]) -> Any:
                 f"All values of feature {feature_names(model)[feature]!r} in X are missing; pass rows that have some."
             )
         column[absent] = np.resize(column[~absent], np.count_nonzero(absent))
+        if feature in model.model_.reader.derivation.dates:
+            column = from_days(column)
         if hasattr(table, "iloc"):
             table[table.columns[feature]] = column
         else:
@@ -132,12 +139,13 @@ def _with_all_values(model: BaseAGBM, X: Any, panel: Sequence[int]) -> Any:
 
 
 def _draw_panel(
-    axis: Axes, model: BaseAGBM, table: Any, panel: Sequence[int], known: Mapping[int, Sequence[Any]], output: int,
+    axis: Axes, model: BaseAGBM, X: Table, panel: Sequence[int], known: Mapping[int, Sequence[Any]], output: int,
     settings: Mapping[str, Any],
 ) -> None:  # fmt: skip
-    """Draw the mean predictions of the rows of a table; `known` has the categories to show."""
+    """Draw the mean predictions of the rows of X; `known` has the categories to show."""
     from sklearn.inspection import PartialDependenceDisplay, partial_dependence
 
+    table = _with_all_values(model, X, panel)
     estimator = model if is_classifier(model) or is_regressor(model) else _AsRegressor(model)
     if len(panel) == 1 and known:
         asked = {name: value for name, value in settings.items() if name in ("response_method", "sample_weight")}
@@ -147,6 +155,12 @@ def _draw_panel(
         average = found["average"]  # one row for a distribution, whose parameters are outputs
         category_dots(axis, model, panel[0], known[panel[0]], average[output if len(average) > 1 else 0])
         return
+    if panel[0] in model.model_.reader.derivation.dates:
+        typed = Columns(X).dates(panel[0])
+        is_duration = typed is not None and typed.dtype.kind == "m"
+        axis.set_xlabel(feature_names(model)[panel[0]] + (", days" if is_duration else ""))
+        _draw_dates(axis, estimator, table, panel[0], is_duration, output, settings)
+        return
     of_model = {
         "categorical_features": list(known) or None,
         "grid_resolution": max(100, *(len(model.model_.categories[f]) for f in known)) if known else 100,
@@ -154,6 +168,36 @@ def _draw_panel(
         "feature_names": feature_names(model),
     }
     PartialDependenceDisplay.from_estimator(estimator, table, [tuple(panel)], ax=[axis], **{**of_model, **settings})
+
+
+def _draw_dates(
+    axis: Axes, estimator: Any, table: Any, feature: int, is_duration: bool, output: int, settings: Mapping[str, Any]
+) -> None:
+    """Draw the mean predictions of the rows of a table by date; those of days apart are for one time of day."""
+    from sklearn.inspection import partial_dependence
+
+    given = days(np.asarray(table.iloc[:, feature] if hasattr(table, "iloc") else table[:, feature], "datetime64[us]"))
+    low, high = np.quantile(given, settings.get("percentiles", (0.05, 0.95)))
+    grid = np.linspace(low, high, settings.get("grid_resolution", 100))
+    times = given % 1.0
+    if high - low >= len(grid) or not times.any():
+        grid = np.unique(np.floor(grid)) + np.median(times)
+    dates = from_days(grid)
+    x: Any = grid if is_duration else dates
+    asked = {name: value for name, value in settings.items() if name in ("response_method", "sample_weight", "kind")}
+    found = partial_dependence(
+        estimator, table, [feature], categorical_features=[feature], custom_values={feature: dates}, **asked
+    )
+    if "individual" in found:
+        rows = found["individual"][output if len(found["individual"]) > 1 else 0]
+        axis.plot(x, rows[:: max(1, len(rows) // 1000)].T, **settings["ice_lines_kw"])
+    if "average" in found:
+        average = found["average"][output if len(found["average"]) > 1 else 0]
+        axis.plot(x, average, **settings["pd_line_kw" if "individual" in found else "line_kw"])
+    if not is_duration:
+        locator = AutoDateLocator(maxticks=6)
+        axis.xaxis.set_major_locator(locator)
+        axis.xaxis.set_major_formatter(ConciseDateFormatter(locator))
 
 
 class _AsRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
