@@ -151,10 +151,12 @@ class TestInspectExplainExport:
         for row, score in zip(rows, scores, strict=True):
             assert row["base"] + sum(entry["adds"] for entry in row["contributions"]) == pytest.approx(score)
             assert row["of"] == "yes"
+            assert re.match(r"The probability of (yes|no) is 0\.\d+ instead of the typical ", row["reason"])
         run("explain", "sold.agbm", "mixed.csv", "--rows", "1", "--top", "2")
         said = capsys.readouterr().out
         assert len(re.findall(r"(?m)^  (size|colour|code|day|times) ", said)) == 2
         assert "all others" in said
+        assert said.count("The probability of ") == 1
         run("explain", "sold.agbm", "mixed.csv", "--out", "c.csv")
         written = pd.read_csv("c.csv")
         np.testing.assert_allclose(written.sum(axis=1), trained.decision_function(agbm_table()))

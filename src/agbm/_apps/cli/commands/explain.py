@@ -46,8 +46,8 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.json:
         show_json({"rows": found})
         return
-    for explained in found:
-        _show(explained, arguments.top)
+    for number, explained in enumerate(found):
+        _show(explained, arguments.top, with_reason=number % _n_outputs(model) == 0)
 
 
 def _n_outputs(model: Model) -> int:
@@ -102,12 +102,13 @@ def _value(row: Piece, f: int) -> Any:
     return row.column(f)[0].as_py() if hasattr(row, "column") else float(row[0, f])
 
 
-def _show(explained: dict[str, Any], top: int) -> None:
+def _show(explained: dict[str, Any], top: int, with_reason: bool) -> None:
     of = f" of {explained['of']}" if explained["of"] else ""
     prediction, score = explained["prediction"], readable(explained["score"], 5)
     prediction = readable(prediction, 5) if isinstance(prediction, float) else prediction
     print(printable(f"row {explained['row']}: prediction {prediction}, score{of} {score}"))
-    print(printable(explained["reason"]))
+    if with_reason:  # it is the same for all outputs
+        print(printable(explained["reason"]))
     shown = [entry for entry in explained["contributions"][:top] if entry["adds"] != 0.0]
     rest = sum(entry["adds"] for entry in explained["contributions"][len(shown) :])
     rows = [[entry["feature"], value_text(entry["value"]), _signed(entry["adds"])] for entry in shown]
