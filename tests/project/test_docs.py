@@ -159,7 +159,7 @@ def test_what_a_page_installs_and_then_runs():
     assert [what[0] for _, what in second[1]] == ["train", "predict", "inspect"]
     ((words, steps),) = installed_docs.parts("docs/explain.md")
     assert words == (".[explain]",)
-    assert [kind for kind, _ in steps] == ["python"] * 3  # also what stands before the line
+    assert [kind for kind, _ in steps] == ["python"] * 5  # also what stands before the line
     assert installed_docs.parts("docs/design.md") == []
 
 
