@@ -65,7 +65,7 @@ def test_divergence_counts_growth_from_the_lowest_loss_but_not_from_nothing():
 
 class AnObjective:
     start = None
-    has_validation = False
+    has_validation, has_loss = False, True
 
     def train_loss(self, f):
         return 1.0

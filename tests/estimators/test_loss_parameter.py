@@ -1,11 +1,16 @@
 """The losses that `loss` names, and custom losses."""
 
+import pickle
+
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.datasets import load_iris
 
+import agbm
 from agbm import AGBMClassifier, AGBMRegressor
 from agbm.losses import HalfSquaredError, Huber, Quantile, Tweedie
+from agbm.methods import AGBM, GBM, Fading
 from variants import METHODS, like_default, made, methods, newton
 
 
@@ -162,3 +167,182 @@ class TestLosses:
         start = AGBMRegressor(loss="poisson", max_iter=10).fit(X, y)
         model = AGBMRegressor(method="gbm", loss="gamma", init=start, max_iter=1, learning_rate=1e-12).fit(X, y)
         np.testing.assert_allclose(model.predict(X), start.predict(X), rtol=1e-9)
+
+
+def squared(y_true, y_pred):
+    return y_pred - y_true, np.ones_like(y_pred)
+
+
+def squared_of_data(y_pred, data):
+    """As LightGBM's and XGBoost's training functions call it."""
+    return y_pred - data.get_label(), data.get_weight()
+
+
+def logistic(y_true, y_pred):
+    p = 1.0 / (1.0 + np.exp(-y_pred))
+    return p - y_true, p * (1.0 - p)
+
+
+def softmax(y_true, y_pred):
+    e = np.exp(y_pred - y_pred.max(axis=1, keepdims=True))
+    p = e / e.sum(axis=1, keepdims=True)
+    k = y_pred.shape[1]
+    return p - np.eye(k)[y_true.astype(int)], p * (1.0 - p) * k / (k - 1)
+
+
+SET = {"l2_regularization": 7.0, "learning_rate": 0.1, "max_leaf_nodes": 8, "min_samples_leaf": 5}
+
+
+class TestFunctions:
+    """Functions that return the gradient and the hessian."""
+
+    @pytest.mark.parametrize(
+        "function",
+        [squared, squared_of_data, lambda y, f, weight: [(f - y) * weight, weight.tolist()]],
+        ids=["pair", "data", "weight"],
+    )
+    def test_of_the_squared_error(self, function, regression):
+        X, y = regression
+        weight = np.random.default_rng(0).uniform(0.5, 2.0, len(y))
+        for weights in (None, weight):
+            plain = AGBMRegressor(**SET, max_iter=20, early_stopping=False).fit(X, y, weights)
+            model = AGBMRegressor(**SET, loss=function, max_iter=20, early_stopping=False).fit(X, y, weights)
+            np.testing.assert_allclose(model.predict(X), plain.predict(X), rtol=1e-9)
+            assert np.isnan(model.history_["train_loss"]).all()
+            np.testing.assert_allclose(
+                model.history_["cosine_residual"][1:], plain.history_["cosine_residual"][1:], rtol=1e-6
+            )
+
+    def test_of_classes(self, binary):
+        for (X, y), function in ((binary, logistic), (load_iris(return_X_y=True), softmax)):
+            shared = {**SET, "scoring": "neg_log_loss", "multi_strategy": "one_output_per_tree", "max_iter": 40}
+            model = AGBMClassifier(**shared, loss=function, views=None).fit(X, y)
+            plain = AGBMClassifier(**shared, views=None).fit(X, y)
+            # Only the start differs: best constants are found in another way.
+            if len(np.unique(y)) == 2:
+                np.testing.assert_allclose(model.model_.start, plain.model_.start, rtol=1e-9)
+            assert model.best_iteration_ == pytest.approx(plain.best_iteration_, abs=3)
+            np.testing.assert_allclose(model.predict_proba(X), plain.predict_proba(X), atol=0.02)
+
+    def test_labels_of_several_columns(self, regression):
+        X, y = regression
+        both = np.column_stack([y, -y])
+        model = AGBMRegressor(**SET, loss=squared, max_iter=10, early_stopping=False).fit(X, both)
+        plain = AGBMRegressor(**SET, max_iter=10, early_stopping=False).fit(X, both)
+        np.testing.assert_allclose(model.predict(X), plain.predict(X), rtol=1e-9)
+        X, y = load_iris(return_X_y=True)
+        labels = np.eye(3, dtype=int)[y]
+        model = AGBMClassifier(**SET, loss=logistic, max_iter=10, early_stopping=False, views=None).fit(X, labels)
+        plain = AGBMClassifier(**SET, max_iter=10, early_stopping=False, views=None).fit(X, labels)
+        np.testing.assert_allclose(model.predict_proba(X), plain.predict_proba(X), atol=1e-3)
+
+    def test_start_is_the_root_of_the_gradient(self):
+        rng = np.random.default_rng(0)
+        X, y = rng.normal(size=(500, 2)), 1e6 + rng.poisson(3.0, size=500).astype(float)
+
+        def poisson(y_true, y_pred):
+            return np.exp(y_pred) - y_true, np.exp(y_pred)
+
+        weight = rng.uniform(0.5, 1.5, size=500)
+        model = AGBMRegressor(loss=poisson, max_iter=1, early_stopping=False).fit(X, y, weight)
+        np.testing.assert_allclose(model.model_.start, [np.log(np.average(y, weights=weight))], rtol=1e-9)
+        offset = rng.normal(size=500)
+        model.fit(X, y, offset=offset)
+        np.testing.assert_allclose(np.exp(model.model_.start[0] + offset).sum(), y.sum(), rtol=1e-6)
+
+    def test_warns_that_nothing_stops_early(self, regression):
+        X, y = regression
+        with pytest.warns(UserWarning, match=r"loss=<function squared at .* does not stop early.*scoring=") as caught:
+            model = AGBMRegressor(loss=squared, max_iter=5).fit(X, y, X_val=X, y_val=y)
+        assert caught[0].filename == __file__
+        assert model.resolved_params_["early_stopping"] is False
+        assert model.best_iteration_ == 5
+        assert "squared; scores are predictions" in repr(model.resolved_params_["loss"])
+        model = AGBMRegressor(loss=squared, scoring="neg_mean_absolute_error").fit(X, y)
+        assert model.best_iteration_ == np.argmax(model.history_["validation_neg_mean_absolute_error"])
+        assert 0 < model.best_iteration_ < model.n_iter_ < 1000
+
+    def test_resumes_pickles_and_updates(self, regression, tmp_path):
+        X, y = regression
+        model = AGBMRegressor(loss=squared, max_iter=12, early_stopping=False).fit(X, y)
+        assert clone(model).get_params()["loss"] is squared
+        half = AGBMRegressor(loss=squared, max_iter=6, early_stopping=False, warm_start=True).fit(X, y)
+        half.set_params(max_iter=12).fit(X, y)
+        np.testing.assert_array_equal(half.predict(X), model.predict(X))
+        half.set_params(loss=squared_of_data)
+        with pytest.raises(ValueError, match=r"warm_start=True needs the parameters of the previous fit; got loss="):
+            half.fit(X, y)
+        np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict(X), model.predict(X))
+        with pytest.raises(ValueError, match="model files contain no code; pickle the model"):
+            model.save(tmp_path / "model.agbm")
+        more = clone(model).fit(X, y).update(X[:200], y[:200], mode="trees", max_iter=3)
+        assert more.n_iter_ == 15
+        for mode in ("leaves", "weights"):
+            with pytest.raises(ValueError, match=f"mode='{mode}' needs the value of the loss"):
+                model.update(X, y, mode=mode)
+
+    @pytest.mark.parametrize(
+        ("function", "error", "message"),
+        [
+            (lambda y, f: f - y, TypeError, r"must return two arrays, the gradient and the hessian; it returned ndarr"),
+            (lambda y, f: (f - y, None), ValueError, r"the hessian has the shape \(\); it must be that of y_pred, \(4"),
+            (lambda y, f: ((f - y)[1:], f), ValueError, r"the gradient has the shape \(441,\); .* \(442,\)"),
+            (lambda y, f: (f - y, -np.ones(len(f))), ValueError, r"the hessian has 442 negative numbers"),
+            (lambda y, f: (f - y, np.zeros(len(f))), ValueError, r"the hessian has 0 negative numbers and 0 that are"),
+            (
+                lambda y, f: (f - y, np.full(len(f), np.inf)),
+                ValueError,
+                r"the hessian has 442 numbers that are not fin",
+            ),
+            (lambda f, y: (f - y, np.ones(len(f))), ValueError, r"the mean gradient has the same sign .* init='zero'"),
+            (lambda y, f, w, group: (f, f), TypeError, r"must have the arguments .* 4 are required"),
+            (lambda y, f: f.get_group(), AttributeError, "get_group"),
+            (HalfSquaredError, TypeError, r"loss=HalfSquaredError is a class; pass an instance of it"),
+        ],
+    )
+    def test_mistakes_are_named(self, function, error, message, regression):
+        X, y = regression
+        with pytest.raises(error, match=message):
+            AGBMRegressor(loss=function, max_iter=3, early_stopping=False).fit(X, y)
+
+    def test_settings_that_need_losses(self, regression):
+        X, y = regression
+        with pytest.raises(ValueError, match=r"early_stopping=True needs a metric, since the function loss=<function"):
+            AGBMRegressor(loss=squared, early_stopping=True).fit(X, y)
+        for method, name in ((AGBM(restart="loss_rise"), "restart='loss_rise'"), ("agbmr", "restart='loss_rise'")):
+            with pytest.raises(ValueError, match=rf"{name} needs the value of the loss.*use restart=None"):
+                AGBMRegressor(loss=squared, method=method).fit(X, y)
+        with pytest.raises(ValueError, match=r"temperature_scaling=True needs the value of the loss"):
+            AGBMRegressor(loss=squared, method=Fading(temperature_scaling=True), scoring="r2").fit(X, y)
+        with pytest.raises(ValueError, match=r"agbm\.cv needs a metric, since the function loss="):
+            agbm.cv(AGBMRegressor(loss=squared), X, y)
+        found = agbm.cv(AGBMRegressor(loss=squared, max_iter=30), X, y, scoring="r2", cv=3)
+        assert found.best_iteration == np.argmax(found.history["validation_r2_mean"]) > 0
+        for method in ("gbm", "vagbm", "agbm", AGBM(restart="gradient"), GBM(line_search=True)):
+            model = AGBMRegressor(loss=squared, method=method, max_iter=20, early_stopping=False).fit(X, y)
+            assert model.score(X, y) > 0.1
+        with pytest.raises(ValueError, match=r"sees one row at a time; for ranking, use a name or an object"):
+            agbm.AGBMRanker(loss=squared, early_stopping=False).fit(X, np.column_stack([y > 100, np.arange(442) // 20]))
+
+    def test_functions_may_change_scores_in_place(self, regression):
+        X, y = regression
+
+        def careless(y_true, y_pred):
+            y_pred -= y_true
+            return y_pred, np.ones(len(y_pred))
+
+        models = [AGBMRegressor(loss=one, max_iter=5, early_stopping=False).fit(X, y) for one in (squared, careless)]
+        np.testing.assert_array_equal(models[0].predict(X), models[1].predict(X))
+
+    def test_functions_of_other_libraries_are_translated(self, regression):
+        lightgbm, xgboost = pytest.importorskip("lightgbm"), pytest.importorskip("xgboost")
+        X, y = regression
+        for library, theirs in (
+            ("lightgbm", lightgbm.LGBMRegressor(objective=squared, n_estimators=30, verbose=-1)),
+            ("xgboost", xgboost.XGBRegressor(objective=squared, n_estimators=30, max_depth=3)),
+        ):
+            ours = agbm.from_params(library, theirs).fit(X, y)
+            assert ours.loss is squared
+            assert np.corrcoef(ours.predict(X), theirs.fit(X, y).predict(X))[0, 1] > 0.97
+        with pytest.raises(ValueError, match=r"since objective is a function\. Give task="):
+            agbm.from_params("lightgbm", {"objective": squared})

@@ -118,6 +118,62 @@ class TestStopping:
         last = model.history_["validation_share_found"][model.best_iteration_]
         assert last == np.mean(model.predict(X_val)[y_val == 1])
 
+    @pytest.mark.parametrize(
+        "metric",
+        [
+            lambda y_true, y_pred: ("mae", np.abs(y_true - y_pred).mean(), False),
+            lambda y_true, y_pred, weight: ("mae", np.average(np.abs(y_true - y_pred), weights=weight), False),
+            lambda y_pred, data: (
+                "mae",
+                np.average(np.abs(data.get_label() - y_pred), weights=data.get_weight()),
+                False,
+            ),
+            lambda y_true, y_pred, sample_weight=None: ("accuracy", -mean_absolute_error(y_true, y_pred), True),
+        ],
+        ids=["pair", "weight", "data", "optional weight"],
+    )
+    def test_by_a_metric_of_another_library(self, metric):
+        X, y = load_diabetes(return_X_y=True)
+        expected = AGBMRegressor(scoring="neg_mean_absolute_error").fit(X, y)
+        model = AGBMRegressor(scoring={"mae": metric}).fit(X, y)
+        np.testing.assert_allclose(
+            model.history_["validation_mae"], expected.history_["validation_neg_mean_absolute_error"], rtol=1e-12
+        )
+        assert model.best_iteration_ == expected.best_iteration_
+
+    def test_metrics_of_other_libraries_get_what_these_pass(self, halves):
+        X, y, X_val, y_val = halves
+        seen = []
+
+        def metric(y_true, y_pred, weight):
+            seen.append((y_true, y_pred, weight))
+            return "constant", 1.0, True
+
+        def fitted(model, y, y_val):
+            model.set_params(scoring=metric, **FEW).fit(X, y, X_val=X_val, y_val=y_val, sample_weight_val=y_val_weight)
+            return model, *seen[-1]
+
+        y_val_weight = np.arange(1.0, len(y_val) + 1)
+        names = np.array(["a", "b"])
+        model, y_true, y_pred, weight = fitted(AGBMClassifier(), names[y], names[y_val])
+        np.testing.assert_array_equal(y_true, y_val)
+        np.testing.assert_allclose(weight / weight[0], y_val_weight)
+        assert y_pred.shape == (len(y_val),)
+        assert ((y_pred > 0.0) & (y_pred < 1.0)).all()
+        model, y_true, y_pred, _ = fitted(AGBMClassifier(), y + 5 * (X[:, 0] > 14), y_val + 5 * (X_val[:, 0] > 14))
+        np.testing.assert_array_equal(model.classes_[y_true], y_val + 5 * (X_val[:, 0] > 14))
+        np.testing.assert_allclose(y_pred.sum(axis=1), 1.0)
+        _, _, y_pred, _ = fitted(
+            AGBMClassifier(loss=lambda y, f: (1.0 / (1.0 + np.exp(-f)) - y, np.full(len(y), 0.25))), y, y_val
+        )
+        assert y_pred.shape == (len(y_val),)
+        assert (y_pred < 0.0).any()
+
+    def test_metrics_of_groups_are_refused(self):
+        X, y = load_diabetes(return_X_y=True)
+        with pytest.raises(TypeError, match=r"scoring=.* 4 are required"):
+            AGBMRegressor(scoring=lambda y_true, y_pred, weight, group: ("ndcg", 1.0, True)).fit(X, y)
+
     def test_by_the_training_loss(self):
         X, y = load_diabetes(return_X_y=True)
         model = AGBMRegressor(
@@ -243,8 +299,10 @@ class TestErrors:
     @pytest.mark.parametrize(
         ("metric", "why"),
         [
-            (lambda y_true, y_pred: ("error", 0.5, False), r"its arguments are \(y_true, y_pred\)"),  # LightGBM's
-            (lambda y_true, y_pred, weight: ("error", 0.5, False), r"it returned \('error', 0.5, False\)"),
+            (lambda y_true, y_pred: 0.5, r"it returned 0.5"),  # XGBoost's
+            (lambda y_pred, data: ("error", 0.5), r"it returned \('error', 0.5\)"),
+            (lambda estimator, X, y: ("error", 0.5, False), r"it returned \('error', 0.5, False\)"),
+            (lambda y_true: 0.5, r"its arguments are \(y_true\)"),
             (accuracy_score, r"its arguments are \(y_true, y_pred, \*, normalize=True"),
         ],
     )

@@ -323,7 +323,7 @@ class TestEstimatorsOfOtherLibraries:
             "learning_rate and eta are names of the same",
         ),
         (("lightgbm", {"objective": "lambdarank"}), "objective='lambdarank' has no counterpart"),
-        (("xgboost", {"objective": print}), "has no counterpart"),
+        (("xgboost", {"objective": print}), "objective is a function. Give task=.classification. or"),
         (
             ("xgboost", {"objective": "reg:gamma", "max_depth": "deep"}),
             "max_depth='deep' cannot be converted to max_depth",

@@ -39,6 +39,10 @@ class Objective(Protocol[V]):
     def has_validation(self) -> bool:
         """Whether there are validation rows."""
 
+    @property
+    def has_loss(self) -> bool:
+        """Whether losses are known; if only derivatives are, they are NaN."""
+
     def iteration(self) -> AbstractContextManager[None]:
         """Surrounds an iteration, which is complete at the end and does not wait for those of other objectives."""
 
@@ -107,6 +111,11 @@ class Outputs:
     @property
     def constant_hessian(self) -> bool:
         return self.loss.constant_hessian
+
+    @property
+    def has_value(self) -> bool:
+        """Whether the loss of a row is known."""
+        return traits_of(self.loss).has_value
 
     def value(self, y: Array, f: Array) -> Array:
         """The loss of each row."""
@@ -181,6 +190,10 @@ class LocalObjective:
     @cached_property
     def has_validation(self) -> bool:
         return self.n_rows > self.n_train + self.n_watched
+
+    @cached_property
+    def has_loss(self) -> bool:
+        return self.loss.has_value if isinstance(self.loss, Outputs) else traits_of(self.loss).has_value
 
     @cached_property
     def validation_rows(self) -> slice:

@@ -180,18 +180,22 @@ class Divergence:
     """Ends the run when the training loss is no longer finite or has grown a hundredfold.
 
     Growth is relative to the lowest loss so far, or to a thousandth of the first loss if that is larger: a loss close
-    to zero may well grow by a large factor.
+    to zero may well grow by a large factor. Losses that are not known are ignored: learners refuse residuals that are
+    not finite.
     """
 
     growth = 100.0
     floor = 1e-3
 
-    def __init__(self) -> None:
+    def __init__(self, has_loss: bool = True) -> None:
+        self._has_loss = has_loss
         self._start: float | None = None
         self._lowest = math.inf
 
     def __call__(self, record: Record) -> bool:
         """Whether the run has diverged."""
+        if not self._has_loss:
+            return False
         if not math.isfinite(record.train_loss):
             return True
         if self._start is None:
@@ -240,7 +244,7 @@ def watch(
     With several threads, steps of different members run at the same time. With `run_ahead`, the next step of a member
     may begin before its ensemble has the previous one, so that no thread waits for the slowest member.
     """
-    history, divergence = History(), Divergence()
+    history, divergence = History(), Divergence(members[0].objective.has_loss)
     began = time.perf_counter()
 
     def over(record: Record) -> bool:
@@ -263,7 +267,8 @@ def watch(
             mean_of([of.validation_loss(of.start) for of in objectives]),
         )  # fmt: skip
         start = scored(start, [of.start for of in objectives])
-        if divergence(start) or (objectives[0].has_validation and not math.isfinite(start.validation_loss)):
+        validates = objectives[0].has_validation and objectives[0].has_loss
+        if divergence(start) or (validates and not math.isfinite(start.validation_loss)):
             raise ValueError(
                 f"The loss of the start function is not finite (training {start.train_loss}, validation "
                 f"{start.validation_loss}): y, y_val or sample_weight has numbers too large to square and to add up; "

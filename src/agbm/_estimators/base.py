@@ -27,7 +27,7 @@ from .._data.rows import Given
 from .._data.tables import is_on_gpu
 from .._data.units import GivenUnit, Unit
 from .._engines.device import chosen_device, model_on_device, predict_elsewhere, rows_of_device
-from .._fit.checks import check_combinations, watched_rows
+from .._fit.checks import check_combinations, stopping_settings, watched_rows
 from .._fit.planning import Request, checkpoints_of
 from .._fit.prepare import prepare
 from .._fit.run import Run
@@ -36,7 +36,7 @@ from .._fit.train import check_continues, settled, train
 from .._labels.base import Labels, Result
 from .._lifecycle.update import Wanted, updated
 from .._lifecycle.verification import ALL, Replay, Verification
-from .._losses import Loss
+from .._losses import Loss, LossFunction
 from .._migration.foreign import of_attribute, of_estimator, of_loss
 from .._model.calibration import calibrated
 from .._model.fitted import FittedModel
@@ -93,7 +93,7 @@ class KnowsNames(RemembersNames):
     """An estimator that accepts `method__fade=0.3`, and whose errors say where to put `fade=0.3` or `num_leaves=31`."""
 
     method: MethodName | Method
-    loss: str | Loss
+    loss: str | Loss | LossFunction
     verbose: int
 
     if not TYPE_CHECKING:  # type checkers and editors know the parameters from __init__
@@ -165,7 +165,7 @@ class BaseAGBM(KnowsNames, ABC):
     method: MethodName | Method
     max_iter: int | Auto
     learning_rate: float | Auto
-    loss: str | Loss
+    loss: str | Loss | LossFunction
     init: Start
     max_depth: int | None
     max_leaf_nodes: int | Auto | None
@@ -205,6 +205,7 @@ class BaseAGBM(KnowsNames, ABC):
         settings = Settings.of(self)
         given, unit = _unit_of(given)
         check_combinations(settings, validation, checkpoints_of(settings), unit)
+        settings = stopping_settings(settings, stacklevel=4)
         given, validation = self._read(given), self._read(validation, "y_val")
         watched = {name: self._read(rows) for name, rows in watched_rows(watch).items()}
         earlier = self.model_ if self.warm_start and self.__sklearn_is_fitted__() else None

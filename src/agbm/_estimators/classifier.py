@@ -21,7 +21,7 @@ from .._data.rows import Given
 from .._data.units import GivenUnit
 from .._labels.base import Classes, Result
 from .._labels.matrices import LabelSets
-from .._losses import Loss
+from .._losses import Loss, LossFunction
 from .._migration.foreign import refuse_arguments
 from .._model.calibration import predicted_sets
 from .._model.predictor import Predictor
@@ -60,9 +60,11 @@ class AGBMClassifier(ClassifierMixin, CalibratedAGBM):  # type: ignore[misc]
     learning_rate : float or "auto", default="auto"
         The step size eta. For "fading", the weight that the first trees decay to; later trees keep a larger weight.
         "auto": 0.1; 0.15 for several members of "fading" with the squared error or classes.
-    loss : str or loss object, default="auto"
+    loss : str, loss object or function, default="auto"
         The loss to minimise: "log_loss" (as "auto"), "exponential", or "cross_entropy" for y that are probabilities,
-        see fit. Any object with the methods of agbm.losses.Loss is accepted.
+        see fit. Any object with the methods of agbm.losses.Loss is accepted, and any function of LightGBM or XGBoost
+        (y_true, y_pred) that returns the gradient and the hessian; y_true are codes of classes, and y_pred raw scores,
+        which are log-odds. See docs/guides/custom-losses.md.
     multi_strategy : {"auto", "one_output_per_tree", "multi_output_tree"}, default="auto"
         How to fit more than two classes, several columns of y, or a loss with several scores per row (quantiles,
         distributions): one tree for each in every iteration, or one tree whose leaves have one value for each, and
@@ -147,10 +149,11 @@ class AGBMClassifier(ClassifierMixin, CalibratedAGBM):  # type: ignore[misc]
     n_iter_no_change : int, default=20
         The number of iterations without improvement after which training stops.
     scoring : str, callable, list or dict, default=None
-        The metric for early stopping: the name of a scorer of scikit-learn, such as "roc_auc", or a callable
-        ``scorer(estimator, X, y)``, whose estimator predicts for the rows of y and ignores X. Of several metrics, early
-        stopping uses the first; all are recorded in history_. None: the loss. Scores are computed on the validation
-        rows (the training rows if there are none) and on the rows to watch.
+        The metric for early stopping: the name of a scorer of scikit-learn, such as "roc_auc", a callable
+        ``scorer(estimator, X, y)``, whose estimator predicts for the rows of y and ignores X, or a metric of LightGBM,
+        ``metric(y_true, y_pred)``, that returns (name, value, is_higher_better). Of several metrics, early stopping
+        uses the first; all are recorded in history_. None: the loss. Scores are computed on the validation rows (the
+        training rows if there are none) and on the rows to watch.
     callbacks : list of callables, default=None
         Each is called after every iteration with a record (iteration, trees, train_loss, validation_loss, theta,
         momentum, cosine_residual, cosine_corrected, restart, seconds, scores); a callback that returns True stops
@@ -234,7 +237,7 @@ class AGBMClassifier(ClassifierMixin, CalibratedAGBM):  # type: ignore[misc]
         method: MethodName | Method = "fading",
         max_iter: int | Auto = "auto",
         learning_rate: float | Auto = "auto",
-        loss: ClassificationLoss | Loss = "auto",
+        loss: ClassificationLoss | Loss | LossFunction = "auto",
         multi_strategy: MultiStrategy = "auto",
         class_weight: ClassWeight = None,
         init: Start = "prior",

@@ -23,6 +23,7 @@ from .._fit.train_folds import Columns, out_of_fold, train_folds
 from .._labels.base import Classes, Labels, Numbers
 from .._labels.lifetimes import Lifetimes, as_matrix, is_survival
 from .._labels.relevances import Relevances, ranks, whole_queries
+from .._losses import is_function
 from .._model.fitted import FittedModel
 from .._model.settings import Scoring, Settings
 from .base import BaseAGBM
@@ -193,6 +194,10 @@ def _template(estimator: BaseAGBM, scoring: Scoring) -> BaseAGBM:
             "models. Use temperature_scaling=False, or cross_validate of scikit-learn."
         )
     check_combinations(settings, Given(None, None), ())
+    if is_function(settings.loss) and settings.scoring is None:
+        raise ValueError(
+            f"scoring=None: agbm.cv needs a metric, since the function loss={settings.loss!r} returns only derivatives."
+        )
     return template
 
 

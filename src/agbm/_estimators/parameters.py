@@ -66,7 +66,7 @@ CONSTRAINTS: dict[str, list[Any]] = {
     "n_members": [Interval(numbers.Integral, 1, MAX_MEMBERS, closed="both"), StrOptions({"auto"})],
     "validation_fraction": [Interval(numbers.Real, 0, 1, closed="neither"), None],
     "n_iter_no_change": [Interval(numbers.Integral, 1, None, closed="left")],
-    "loss": [str, HasMethods(LOSS_METHODS)],
+    "loss": [str, HasMethods(LOSS_METHODS), callable],
     "scoring": [str, callable, list, tuple, dict, None],
     "callbacks": [list, tuple, None],
     "verbose": ["verbose"],

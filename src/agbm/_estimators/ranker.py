@@ -136,10 +136,11 @@ class AGBMRanker(BaseAGBM):
     n_iter_no_change : int, default=20
         The number of iterations without improvement after which training stops.
     scoring : str, callable, list or dict, default=None
-        The metric for early stopping: the name of a scorer of scikit-learn, such as "roc_auc", or a callable
-        ``scorer(estimator, X, y)``, whose estimator predicts for the rows of y and ignores X. Of several metrics, early
-        stopping uses the first; all are recorded in history_. None: the loss. Scores are computed on the validation
-        rows (the training rows if there are none) and on the rows to watch.
+        The metric for early stopping: the name of a scorer of scikit-learn, such as "roc_auc", a callable
+        ``scorer(estimator, X, y)``, whose estimator predicts for the rows of y and ignores X, or a metric of LightGBM,
+        ``metric(y_true, y_pred)``, that returns (name, value, is_higher_better). Of several metrics, early stopping
+        uses the first; all are recorded in history_. None: the loss. Scores are computed on the validation rows (the
+        training rows if there are none) and on the rows to watch.
     callbacks : list of callables, default=None
         Each is called after every iteration with a record (iteration, trees, train_loss, validation_loss, theta,
         momentum, cosine_residual, cosine_corrected, restart, seconds, scores); a callback that returns True stops

@@ -17,7 +17,7 @@ from .._core.training import Watcher
 from .._data.rows import Given
 from .._data.units import GivenUnit
 from .._labels.base import Numbers, Result
-from .._losses import Loss, frozen_distribution, traits_of
+from .._losses import Loss, LossFunction, frozen_distribution, traits_of
 from .._migration.foreign import refuse_arguments
 from .._model.calibration import predicted_intervals
 from .._model.predictor import Predictor
@@ -55,12 +55,14 @@ class AGBMRegressor(RegressorMixin, CalibratedAGBM):  # type: ignore[misc]
     learning_rate : float or "auto", default="auto"
         The step size eta. For "fading", the weight that the first trees decay to; later trees keep a larger weight.
         "auto": 0.1; 0.15 for several members of "fading" with the squared error or classes.
-    loss : str or loss object, default="auto"
+    loss : str, loss object or function, default="auto"
         The loss to minimise: "squared_error" (as "auto"), "absolute_error", "quantile:0.9", "expectile:0.8",
         "huber:1.5", "log_cosh", "poisson", "gamma", "tweedie:1.5", "cross_entropy" for y that are probabilities, or a
         distribution, such as "distribution:normal". Numbers are parameters, the same as those of the objects of
         agbm.losses: the quantile or expectile, the residual from which Huber's loss is linear, the power of the
-        variance. Any object with the methods of agbm.losses.Loss is accepted. docs/api.md lists all losses.
+        variance. docs/api.md lists all losses. Any object with the methods of agbm.losses.Loss is accepted, and any
+        function of LightGBM or XGBoost (y_true, y_pred) that returns the gradient and the hessian; y_pred are raw
+        scores, which predictions then are. See docs/guides/custom-losses.md.
     multi_strategy : {"auto", "one_output_per_tree", "multi_output_tree"}, default="auto"
         How to fit more than two classes, several columns of y, or a loss with several scores per row (quantiles,
         distributions): one tree for each in every iteration, or one tree whose leaves have one value for each, and
@@ -142,10 +144,11 @@ class AGBMRegressor(RegressorMixin, CalibratedAGBM):  # type: ignore[misc]
     n_iter_no_change : int, default=20
         The number of iterations without improvement after which training stops.
     scoring : str, callable, list or dict, default=None
-        The metric for early stopping: the name of a scorer of scikit-learn, such as "roc_auc", or a callable
-        ``scorer(estimator, X, y)``, whose estimator predicts for the rows of y and ignores X. Of several metrics, early
-        stopping uses the first; all are recorded in history_. None: the loss. Scores are computed on the validation
-        rows (the training rows if there are none) and on the rows to watch.
+        The metric for early stopping: the name of a scorer of scikit-learn, such as "roc_auc", a callable
+        ``scorer(estimator, X, y)``, whose estimator predicts for the rows of y and ignores X, or a metric of LightGBM,
+        ``metric(y_true, y_pred)``, that returns (name, value, is_higher_better). Of several metrics, early stopping
+        uses the first; all are recorded in history_. None: the loss. Scores are computed on the validation rows (the
+        training rows if there are none) and on the rows to watch.
     callbacks : list of callables, default=None
         Each is called after every iteration with a record (iteration, trees, train_loss, validation_loss, theta,
         momentum, cosine_residual, cosine_corrected, restart, seconds, scores); a callback that returns True stops
@@ -220,7 +223,7 @@ class AGBMRegressor(RegressorMixin, CalibratedAGBM):  # type: ignore[misc]
         method: MethodName | Method = "fading",
         max_iter: int | Auto = "auto",
         learning_rate: float | Auto = "auto",
-        loss: RegressionLoss | Loss = "auto",
+        loss: RegressionLoss | Loss | LossFunction = "auto",
         multi_strategy: MultiStrategy = "auto",
         init: Start = "prior",
         max_depth: int | None = None,

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Any, Protocol
 
+from .._losses import is_function
 from .._migration import LIBRARIES
 from .._migration.library import CLASSIFICATION, MAX_BINS, REGRESSION, Library, Setting
 from .classifier import AGBMClassifier
@@ -122,15 +123,15 @@ def _name_used(names: str, params: Mapping[str, Any]) -> str | None:
 def _objective(theirs: Library, params: Mapping[str, Any], task: str | None) -> tuple[str, Any]:
     """The task and the loss."""
     name = _name_used(theirs.objective, params)
-    if name is None:
+    objective, parameters = params.get(name or "", "auto"), ""
+    if name is None or is_function(objective):
         if task is None:
+            what = f"there is no {theirs.objective.split()[0]}" if name is None else f"{name} is a function"
             raise ValueError(
-                f"params: the task is unknown, since there is no {theirs.objective.split()[0]}. Give "
-                f"task='classification' or task='regression', or pass an estimator ({' or '.join(theirs.estimators)}) "
-                "instead of a dict."
+                f"params: the task is unknown, since {what}. Give task='classification' or task='regression', or "
+                f"pass an estimator ({' or '.join(theirs.estimators)}) instead of a dict."
             )
-        return task, "auto"
-    objective, parameters = params[name], ""
+        return task, objective
     if theirs.objective_has_parameters:
         objective, _, parameters = str(objective).partition(":")
     if not isinstance(objective, str) or objective not in theirs.objectives:

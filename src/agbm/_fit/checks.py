@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import Any
 
 from .._data.batches import Batches
 from .._data.rows import Given
 from .._data.units import Unit
+from .._losses import is_function
 from .._model.settings import Settings
 from .._storage.checkpoint import Checkpoint
 
@@ -19,6 +22,8 @@ def check_combinations(
     settings.method.check(resumes=settings.warm_start or bool(checkpoints))
     if settings.method.learner is not None:
         _check_learner(settings, saves_checkpoints=bool(checkpoints))
+    if is_function(settings.loss):
+        _check_without_losses(settings)
     for callback in settings.callbacks or ():
         if not callable(callback):
             raise TypeError(f"callbacks must be callables that accept a record; got {callback!r}.")
@@ -36,6 +41,19 @@ def check_combinations(
         raise ValueError(f"{unit} and X_val both say which rows validate; pass one of them.")
     if settings.warm_start and unit == "time":
         raise ValueError("warm_start=True does not work with time: the model is fitted again to all rows.")
+
+
+def stopping_settings(settings: Settings, stacklevel: int) -> Settings:
+    """The settings, in which early stopping is not "auto" if nothing is known that could stop a run."""
+    if not is_function(settings.loss) or settings.scoring is not None or settings.early_stopping != "auto":
+        return settings
+    warnings.warn(
+        f"loss={settings.loss!r} returns derivatives but no value of the loss, so training does not stop early, and "
+        "history_ has no losses. Use scoring=... to stop by a metric; early_stopping=False silences this warning.",
+        UserWarning,
+        stacklevel=stacklevel,
+    )
+    return replace(settings, early_stopping=False)
 
 
 def watched_rows(watch: Any) -> dict[str, Given]:
@@ -62,6 +80,22 @@ def check_scores(scoring: object, watched: Collection[str], in_this_process: boo
         raise ValueError(f"watch={list(watched)} needs X as a table, not as batches or on a cluster; use X_val.")
     if scoring is not None and not in_this_process:
         raise ValueError(f"scoring={scoring!r} needs all validation rows in one process; on a cluster, use None.")
+
+
+def _check_without_losses(settings: Settings) -> None:
+    """Raise ValueError for settings that need the value of the loss, of which only a function of gradients is known."""
+    needs: dict[str, Any] = {"temperature_scaling": (False, True), "restart": (None, "loss_rise", "validation_rise")}
+    for name, (without, *refused) in needs.items():
+        if getattr(settings.method, name, without) in refused:
+            raise ValueError(
+                f"{name}={getattr(settings.method, name)!r} needs the value of the loss, but the function "
+                f"loss={settings.loss!r} returns only derivatives; use {name}={without!r}, or a loss object."
+            )
+    if settings.early_stopping is True and settings.scoring is None:
+        raise ValueError(
+            f"early_stopping=True needs a metric, since the function loss={settings.loss!r} returns only derivatives; "
+            "pass scoring=..., or a loss object."
+        )
 
 
 def _check_learner(model: Settings, saves_checkpoints: bool) -> None:

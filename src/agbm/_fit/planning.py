@@ -30,7 +30,7 @@ from .._data.rows import Rows, weighted_rows
 from .._data.units import Keys, Unit, keys_of
 from .._labels.base import Labels
 from .._labels.matrices import kind_of
-from .._losses import Loss, best_constant_with, is_built_in, traits_of, with_threads
+from .._losses import Loss, best_constant_with, is_built_in, is_function, traits_of, with_threads
 from .._model.fitted import FittedModel
 from .._model.settings import Settings
 from .._storage.checkpoint import Checkpoint
@@ -134,7 +134,7 @@ def weigh_rows(request: Request, y: AnyArray, sample_weight: AnyArray | None) ->
 def loss_of(request: Request, labels: Labels) -> Loss:
     """The loss for these labels."""
     given = request.settings.loss
-    loss: Any = labels.loss_of(given) if isinstance(given, str) else given
+    loss: Any = labels.loss_of(given) if isinstance(given, str) or is_function(given) else given
     if _learns(loss):
         loss = request.known.loss if request.known is not None else request.learned or loss
     labels.check_loss(loss)

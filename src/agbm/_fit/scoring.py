@@ -7,11 +7,12 @@ import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from copy import copy
 from difflib import get_close_matches
-from inspect import signature
+from inspect import Signature, signature
 from numbers import Real
 from typing import Any, NamedTuple, cast
 
 import numpy as np
+from sklearn.base import is_classifier
 from sklearn.exceptions import UndefinedMetricWarning
 
 from .._base.sums import Array
@@ -20,7 +21,7 @@ from .._core.objective import LocalObjective
 from .._core.training import mean_of
 from .._labels.base import Labels, Result
 from .._labels.relevances import ranks
-from .._losses import Loss
+from .._losses import WEIGHT_NAMES, Loss, called, is_function
 from .._losses.metrics import RankingMetric
 from .._model.settings import Settings
 from .run import Run
@@ -71,11 +72,13 @@ def _scorer(name: str, given: Any, of_rankings: bool) -> Scorer:
 
 
 def _checked_scorer(given: Any) -> Scorer:
-    """A callable that can be called like a scorer; metrics, also those of other libraries, have other arguments."""
+    """A callable that can be called like a scorer, of a scorer or of a metric of another library."""
     try:
         arguments = signature(given)
     except ValueError:  # some callables have no signature
         return cast(Scorer, given)
+    if _is_metric(arguments):
+        return _of_metric(given)
     try:
         arguments.bind(None, None, None)
     except TypeError as error:
@@ -83,10 +86,47 @@ def _checked_scorer(given: Any) -> Scorer:
     return cast(Scorer, given)
 
 
+def _is_metric(arguments: Signature) -> bool:
+    """Whether a callable has two arguments, or weights as the third one; a scorer has (estimator, X, y).
+
+    Metrics of scikit-learn have arguments after these, and return a number.
+    """
+    names = [name for name, one in arguments.parameters.items() if one.kind is one.POSITIONAL_OR_KEYWORD]
+    like_metric = len(names) == 2 or (len(names) > 2 and names[2] in WEIGHT_NAMES)
+    return like_metric and not any(one.kind is one.KEYWORD_ONLY for one in arguments.parameters.values())
+
+
+def _of_metric(metric: Callable[..., Any]) -> Scorer:
+    """The scorer of a metric as LightGBM and XGBoost call it, whose result says whether higher is better."""
+
+    def score(estimator: Any, X: Any, y: AnyArray, sample_weight: Array | None = None) -> float:
+        y_true, y_pred = _as_elsewhere(estimator, X, y)
+        found = called(metric, y_true, y_pred, sample_weight, "scoring")
+        if not isinstance(found, tuple | list) or len(found) != 3:
+            raise TypeError(_not_a_scorer(metric, f"it returned {found!r}"))
+        _, value, is_higher_better = found
+        return float(value) if is_higher_better else -float(value)
+
+    return score
+
+
+def _as_elsewhere(estimator: Any, X: Any, y: AnyArray) -> tuple[AnyArray, Array]:
+    """Labels and predictions as LightGBM and XGBoost pass them to metrics."""
+    of_function = is_function(estimator.loss)
+    if not is_classifier(estimator):
+        return y[:, 0] if ranks(estimator) else y, estimator.predict(X)
+    scores = estimator.decision_function(X) if of_function else estimator.predict_proba(X)
+    if y.ndim > 1:
+        return y, scores
+    codes = np.searchsorted(estimator.classes_, y)
+    return codes, scores[:, 1] if not of_function and scores.shape[1] == 2 else scores
+
+
 def _not_a_scorer(given: object, why: str) -> str:
     return (
-        f"scoring={given!r} must be a scorer(estimator, X, y) that returns a number, the larger the better; {why}. For "
-        "a metric(y_true, y_pred), use sklearn.metrics.make_scorer(metric, greater_is_better=False), or True."
+        f"scoring={given!r} must be a scorer(estimator, X, y) that returns a number, the larger the better, or a "
+        f"metric(y_true, y_pred) that returns (name, value, is_higher_better); {why}. For a metric that returns a "
+        "number, use sklearn.metrics.make_scorer(metric, greater_is_better=False), or True."
     )
 
 

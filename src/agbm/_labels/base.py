@@ -24,7 +24,7 @@ from .._data.hold_out import strata_of_numbers
 from .._data.offsets import RawScores, check_offset
 from .._data.rows import RemoteMatrix, check_y_val, classes_of, some_of
 from .._data.tables import missing
-from .._losses import Loss, named_loss, traits_of
+from .._losses import Loss, LossFunction, named_loss, traits_of
 
 
 class Result(Enum):
@@ -131,8 +131,8 @@ class Labels(ABC):
         return
 
     @abstractmethod
-    def loss_of(self, name: str) -> Loss:
-        """The loss with the given name."""
+    def loss_of(self, name: str | LossFunction) -> Loss:
+        """The loss with the given name, or of a function of gradients."""
 
     @abstractmethod
     def predictions(self, loss: Loss, raw: Array) -> AnyArray:
@@ -264,7 +264,7 @@ class Numbers(Labels):
         numbers = np.asarray(y, dtype=np.float64)
         return numbers.ravel() if self.score_signs else np.ascontiguousarray(numbers.reshape(len(y), -1).T)
 
-    def loss_of(self, name: str) -> Loss:
+    def loss_of(self, name: str | LossFunction) -> Loss:
         return named_loss("regression", name)  # type: ignore[no-any-return]
 
     def check_loss(self, loss: Loss) -> None:
@@ -398,7 +398,7 @@ class Classes(Labels):
     def strata(self, encoded: Array) -> NDArray[np.intp] | None:
         return encoded.ravel().astype(np.intp)
 
-    def loss_of(self, name: str) -> Loss:
+    def loss_of(self, name: str | LossFunction) -> Loss:
         loss = named_loss("classification", name)
         return loss if self.n_outputs == 1 else loss.for_classes(len(self.classes))  # type: ignore[no-any-return]
 

@@ -17,7 +17,7 @@ from .._base.types import AnyArray, Values
 from .._base.weights import refuse_dates, refuse_text
 from .._data.rows import check_y_val, some_of
 from .._data.tables import column_names
-from .._losses import Loss, has_event, named_loss, traits_of
+from .._losses import Loss, LossFunction, has_event, named_loss, traits_of
 from .base import Labels
 
 SURVIVAL = "survival"
@@ -102,7 +102,7 @@ class Lifetimes(Labels):
         """Whether each row has an event."""
         return np.asarray(np.isfinite(encoded[1]), dtype=np.intp)
 
-    def loss_of(self, name: str) -> Loss:
+    def loss_of(self, name: str | LossFunction) -> Loss:
         return named_loss("survival", name)  # type: ignore[no-any-return]
 
     def check_loss(self, loss: Loss) -> None:

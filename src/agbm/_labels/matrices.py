@@ -15,7 +15,7 @@ from .._base.types import AnyArray, Values
 from .._base.weights import refuse_dates, refuse_text
 from .._data.blocks import dense
 from .._data.rows import check_y_val, some_of
-from .._losses import Loss, named_loss, traits_of
+from .._losses import Loss, LossFunction, named_loss, traits_of
 from .base import Classes, Labels, Result
 
 # By how much the probabilities of a row may differ from a sum of 1, as they do if they have been rounded.
@@ -115,7 +115,7 @@ class LabelSets(Labels):
     def decode(self, encoded: Array) -> AnyArray:
         return np.ascontiguousarray(encoded.T).astype(np.int64)
 
-    def loss_of(self, name: str) -> Loss:
+    def loss_of(self, name: str | LossFunction) -> Loss:
         return named_loss("classification", name)  # type: ignore[no-any-return]
 
     def results(self, kind: Result, loss: Loss, raw: Array) -> AnyArray:
@@ -214,7 +214,7 @@ class SoftClasses(Classes):
         """The most probable class of each row."""
         return np.asarray(encoded.argmax(axis=0) if self.n_outputs > 1 else encoded[0] > 0.5, dtype=np.intp)
 
-    def loss_of(self, name: str) -> Loss:
+    def loss_of(self, name: str | LossFunction) -> Loss:
         loss = named_loss("classification", "cross_entropy")
         return loss if self.n_outputs == 1 else loss.for_classes(self.n_classes)  # type: ignore[no-any-return]
 

@@ -19,7 +19,7 @@ from .._data.blocks import exact, is_rounded
 from .._data.hold_out import strata_of_queries
 from .._data.rows import check_y_val
 from .._data.tables import missing
-from .._losses import Loss, named_loss, traits_of
+from .._losses import Loss, LossFunction, named_loss, traits_of
 from .base import Labels
 
 RANKER = "ranker"
@@ -160,7 +160,7 @@ class Relevances(Labels):
                 f"qid: query {query[i]:.17g} has rows in partitions {where[i]} and {where[i + 1]}; {_WHOLE}"
             )
 
-    def loss_of(self, name: str) -> Loss:
+    def loss_of(self, name: str | LossFunction) -> Loss:
         return named_loss("ranking", name)  # type: ignore[no-any-return]
 
     def check_loss(self, loss: Loss) -> None:

@@ -25,7 +25,7 @@ from .._data.rows import Given
 from .._data.units import Unit
 from .._fit import auto
 from .._fit.baseline import baseline_of_fit
-from .._fit.checks import check_combinations
+from .._fit.checks import check_combinations, stopping_settings
 from .._fit.planning import Request, checkpoints_of
 from .._fit.prepare import prepare
 from .._fit.run import Run
@@ -72,6 +72,11 @@ class Wanted(NamedTuple):
         if grows:
             return
         model.check_has_trees(f"update(mode={self.mode!r})")
+        if not traits_of(model.loss).has_value:
+            raise ValueError(
+                f"mode={self.mode!r} needs the value of the loss, but the function of the model returns only "
+                "derivatives; use mode='trees' or mode='all'."
+            )
         if self.mode == "leaves" and model.method.temperature_scaling:
             raise ValueError(
                 "mode='leaves' computes all leaves again from all rows, so that none are held out for "
@@ -116,6 +121,7 @@ def updated(
     rows = NewRows(kind, given, unit, None if validation.X is None else validation, source, wanted.uses_old_rows)
     settings = replace(Settings.of(as_fitted(estimator, model, wanted.max_iter)), device="cpu")
     check_combinations(settings, validation, checkpoints_of(settings), unit)
+    settings = stopping_settings(settings, stacklevel=5) if wanted.grows else settings
     if wanted.mode == "all":
 
         def prepared(settings: Settings, seed: int | None) -> Run:

@@ -8,6 +8,7 @@ the methods of `Loss` can be used. Native kernels compute the values and derivat
 from .base import LOSS_METHODS, LOSSES, BuiltInLoss, JointLoss, Loss, Prediction, Traits, has_kernels
 from .constants import enough
 from .elementary import exp, log
+from .function import WEIGHT_NAMES, LossFunction, called, is_function, required_arguments
 from .names import (
     best_constant_with,
     frozen_distribution,
@@ -25,24 +26,29 @@ from .survival import has_event
 __all__ = [
     "LOSSES",
     "LOSS_METHODS",
+    "WEIGHT_NAMES",
     "BuiltInLoss",
     "JointLoss",
     "Loss",
+    "LossFunction",
     "Prediction",
     "Traits",
     "best_constant_with",
+    "called",
     "enough",
     "exp",
     "frozen_distribution",
     "has_event",
     "has_kernels",
     "is_built_in",
+    "is_function",
     "is_loss_name",
     "is_row_wise",
     "log",
     "loss_names",
     "named_loss",
     "prediction_of",
+    "required_arguments",
     "traits_of",
     "with_threads",
 ]

@@ -58,6 +58,8 @@ class Traits:
     """Which rule l2_regularization follows if it is "auto"."""
     min_hessian_leaf: float = 0.0
     """Minimum sum of hessians per leaf: the gradients of confidently correct rows are mostly noise."""
+    has_value: bool = True
+    """Whether the loss of a row is known, and not only its derivatives."""
     has_baseline: bool = False
     """Whether survival functions need a baseline hazard, estimated after the fit."""
     learns_from_labels: bool = False

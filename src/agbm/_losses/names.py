@@ -12,6 +12,7 @@ from .._base.sums import Array
 from . import classification, distributions, histogram_distribution, ranking, regression, survival
 from .base import LOSSES, BuiltInLoss, JointLoss, Loss, Prediction, Task, Traits
 from .constants import zero_slope
+from .function import FunctionLoss, LossFunction
 
 L = TypeVar("L")
 
@@ -27,8 +28,12 @@ _AUTO: dict[Task, Callable[[], BuiltInLoss]] = {
 """The losses that "auto" stands for."""
 
 
-def named_loss(task: Task, name: str) -> Any:
-    """The loss of a task with a name such as "auto", "poisson" or "quantile:0.9"."""
+def named_loss(task: Task, name: str | LossFunction) -> Any:
+    """The loss of a task with a name such as "auto", "poisson" or "quantile:0.9", or of a function."""
+    if not isinstance(name, str):
+        if task not in ("regression", "classification"):
+            raise ValueError(f"loss={name!r} sees one row at a time; for {task}, use a name or an object.")
+        return FunctionLoss(name, 2 if task == "classification" else 0)
     if name == "auto":
         return _AUTO[task]()
     word, colon, _ = name.partition(":")
@@ -66,7 +71,8 @@ def traits_of(loss: object) -> Traits:
     """The traits of any loss. Custom losses may have `min_hessian_leaf`; see docs/guides/custom-losses.md."""
     if isinstance(loss, BuiltInLoss):
         return loss.traits
-    return Traits(min_hessian_leaf=getattr(loss, "min_hessian_leaf", 0.0))
+    has_value = not isinstance(loss, FunctionLoss)
+    return Traits(min_hessian_leaf=getattr(loss, "min_hessian_leaf", 0.0), has_value=has_value)
 
 
 def prediction_of(loss: object) -> Prediction | None:

@@ -18,6 +18,7 @@ _OF_FIT = {
     **dict.fromkeys(("eval_sample_weight", "sample_weight_eval_set"), "pass sample_weight_val"),
     **dict.fromkeys(("eval_names", "valid_names"), "the keys of watch are the names of sets"),
     **dict.fromkeys(("eval_metric", "feval"), "set scoring, a parameter of the estimator"),
+    **dict.fromkeys(("fobj", "obj"), "set loss, a parameter of the estimator"),
     "early_stopping_rounds": "set n_iter_no_change, a parameter of the estimator",
     **dict.fromkeys(("cat_features", "categorical_feature"), "set categorical_features, a parameter of the estimator"),
     **dict.fromkeys(("init_model", "xgb_model"), "set init to a fitted model, or warm_start=True to continue"),

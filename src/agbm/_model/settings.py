@@ -13,7 +13,7 @@ from .._core.methods import Method, method_of, title_of
 from .._core.training import Watcher
 from .._data.crosses import Cross
 from .._data.offsets import RawScores
-from .._losses import Loss
+from .._losses import Loss, LossFunction
 
 # The values that parameters may have, for type checkers.
 
@@ -28,7 +28,7 @@ Views: TypeAlias = "Literal['auto'] | Sequence[tuple[int, str, int]] | Sequence[
 Direction: TypeAlias = "int | Mapping[Any, int]"
 """-1, 0 or 1; of several classes, for one of them."""
 Directions: TypeAlias = "Sequence[int] | AnyArray | Mapping[int, Direction] | Mapping[str, Direction] | None"
-Scorer: TypeAlias = "str | Callable[..., float]"
+Scorer: TypeAlias = "str | Callable[..., float] | Callable[..., tuple[str, float, bool]]"
 Scoring: TypeAlias = "Scorer | Sequence[str] | Mapping[str, Scorer] | None"
 ClassWeight: TypeAlias = "Mapping[Any, float] | Literal['balanced'] | None"
 RandomState: TypeAlias = "int | np.random.RandomState | None"
@@ -76,7 +76,7 @@ class Settings:
     method: Method
     max_iter: int | Auto
     learning_rate: float | Auto
-    loss: str | Loss
+    loss: str | Loss | LossFunction
     init: Start | RawScores
     """RawScores: the model that an update begins with."""
     max_depth: int | None

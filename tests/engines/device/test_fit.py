@@ -95,6 +95,15 @@ def test_files_are_the_same(model, made, data, tmp_path, device):
     assert on_device.tobytes() == model.set_params(device="cpu").predict(X).tobytes()
 
 
+def test_functions_of_gradients_are_evaluated_on_the_host(data, device):
+    X, y = numbers(*data)
+    model = AGBMRegressor(**SMALL, loss=lambda y_true, y_pred: (y_pred - y_true, np.ones(len(y_true))))
+    expected = model.set_params(device="cpu").fit(X, y).predict(X)
+    found = model.set_params(device="cuda").fit(X, y)
+    assert "agbm_histograms" in device.launched
+    np.testing.assert_array_equal(found.predict(X), expected)
+
+
 def test_members_are_trained_at_the_same_time_on_streams_of_their_own(data, tmp_path, device):
     X, y = numbers(*data)
     model = AGBMRegressor(max_iter=4, n_members=3, max_leaf_nodes=4, early_stopping=False)

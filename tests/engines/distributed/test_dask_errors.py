@@ -199,6 +199,19 @@ def test_custom_losses_must_be_row_wise(two_workers):
     np.testing.assert_array_equal(model.predict(table), expected.predict(table))
 
 
+def test_functions_of_gradients(two_workers):
+    tables, ys = halves()
+    table, y = pd.concat(tables), np.concatenate(ys)
+    small = {**SMALL, "early_stopping": False}
+    model = fit_parts(tables, ys, DaskAGBMRegressor(**small, loss=half_of_squares))
+    expected = AGBMRegressor(**small, loss=half_of_squares).fit(table, y)
+    np.testing.assert_array_equal(model.predict(table), expected.predict(table))
+
+
+def half_of_squares(y_true, y_pred):
+    return 0.5 * (y_pred - y_true), np.full(len(y_true), 0.5)
+
+
 @pytest.mark.parametrize(("error", "raised"), [(OSError, OSError), (OddError, RuntimeError)])
 def test_errors_of_custom_losses_are_raised(two_workers, error, raised):
     tables, ys = halves()

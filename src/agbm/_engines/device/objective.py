@@ -31,7 +31,7 @@ class DeviceObjective:
         self.local = local
         """The same objective on the host."""
         self.n_train, self.n_rows = local.n_train, local.n_rows
-        self.has_validation, self.counts_rows = local.has_validation, local.counts_rows
+        self.has_validation, self.has_loss, self.counts_rows = local.has_validation, local.has_loss, local.counts_rows
         self.start: DeviceArray = device.to_device(local.start)
         self._device = device
         self._kernel = _row_kernel(local.loss)

@@ -36,7 +36,7 @@ def bound(rows: BlockRows, learner: TreeLearner, shards: Shards) -> tuple[Cluste
         rows.digest.merge(*log.ask("row_digest", ()).sums)
     facts = Facts(
         n_train, n_outputs, begun.train_weight, begun.validation_weight, begun.newton, begun.quantiles,
-        begun.weight_step, begun.counts_rows,
+        begun.weight_step, begun.counts_rows, traits_of(rows.plan.loss).has_value,
     )  # fmt: skip
     return ClusterObjective(log, facts), ClusterFitter(learner, rows.reader.bins, log, n_train)
 

@@ -34,6 +34,8 @@ class Facts(NamedTuple):
     """The step of the weights, as `whole_weights` returns it; None if rows have no weights."""
     counts_rows: bool = True
     """Whether weights are numbers of repetitions."""
+    has_loss: bool = True
+    """Whether losses are known, and not only derivatives."""
 
 
 class ClusterObjective:
@@ -45,7 +47,7 @@ class ClusterObjective:
         self.start = RemoteFunction(START, facts.n_outputs, log)
         self.n_train = facts.n_train
         self.has_validation = float(facts.validation_weight) > 0.0
-        self.counts_rows = facts.counts_rows
+        self.counts_rows, self.has_loss = facts.counts_rows, facts.has_loss
 
     def iteration(self) -> AbstractContextManager[None]:
         return nullcontext()

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ...._base.sums import Array
 from ...._base.types import AnyArray
 from ...._estimators.base import BaseAGBM
-from ...._losses import Loss, log, named_loss, traits_of
+from ...._losses import log, named_loss, traits_of
 from .files import DataFile, as_numbers
 
 
@@ -44,7 +44,7 @@ class OffsetColumn(NamedTuple):
                 "these rows."
             )
 
-    def check_loss(self, loss: str | Loss) -> None:
+    def check_loss(self, loss: object) -> None:
         """Raise ValueError if a loss, or the loss of a name, has no log link and the column has exposures."""
         if self.kind == "exposure" and not _has_log_link(loss):
             shown = loss if isinstance(loss, str) else type(loss).__name__
@@ -54,7 +54,7 @@ class OffsetColumn(NamedTuple):
             )
 
 
-def _has_log_link(loss: str | Loss) -> bool:
+def _has_log_link(loss: object) -> bool:
     try:
         return traits_of(named_loss("regression", loss) if isinstance(loss, str) else loss).prediction == "exp"
     except ValueError:  # a loss of classification, or an invalid name, which fit rejects
