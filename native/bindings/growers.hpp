@@ -100,7 +100,7 @@ class GrowerBase {
 
 // What is known here of rows that are elsewhere.
 inline TreeInputs inputs_of_others(std::int64_t n_repeated, const std::vector<double>& max, int n_residuals,
-                                   int n_quantiles, double min_hessian_leaf,
+                                   int n_quantiles, double min_hessian_leaf, double l1_regularization,
                                    const std::vector<double>& l2_regularization) {
   TreeInputs inputs;
   inputs.n_residuals = n_residuals;
@@ -109,7 +109,7 @@ inline TreeInputs inputs_of_others(std::int64_t n_repeated, const std::vector<do
   require(n_repeated > 0, "n_repeated: must be positive");
   inputs.n_repeated = static_cast<std::size_t>(n_repeated);
   inputs.max = max;
-  set_regularization(inputs, min_hessian_leaf, l2_regularization);
+  set_regularization(inputs, min_hessian_leaf, l1_regularization, l2_regularization);
   require(n_quantiles >= 0 && (n_quantiles == 0 || n_residuals % n_quantiles == 0),
           "n_quantiles: must be 0 or the number of outputs");
   inputs.quantiles.n_outputs = n_quantiles;
@@ -131,10 +131,11 @@ class Grower : GrowerBase {
                  const std::vector<double>& shares, const std::optional<Vector<std::int64_t>>& steps,
                  const std::optional<Vector<Row>>& rows, const Ring& ring,
                  const std::optional<Vector<std::uint8_t>>& features, double node_share, int n_outputs,
-                 std::uint64_t seed, double min_hessian_leaf, const std::vector<double>& l2_regularization) {
+                 std::uint64_t seed, double min_hessian_leaf, double l1_regularization,
+                 const std::vector<double>& l2_regularization) {
     TreeInputs inputs = make_inputs(matrix_, residuals, hessians, repeats, ring, n_threads_);
     inputs.quantiles = make_quantiles(distances, shares, steps, inputs.n_rows, inputs.n_residuals);
-    set_regularization(inputs, min_hessian_leaf, l2_regularization);
+    set_regularization(inputs, min_hessian_leaf, l1_regularization, l2_regularization);
     const TreeSample sample = make_sample(features, node_share, n_outputs, seed);
     require(!rows || rows->size() > 0, "rows: none");
     const Row* chosen = chosen_rows(rows, inputs);
@@ -255,9 +256,10 @@ class RemoteGrower : GrowerBase {
 
   nb::tuple grow(const nb::object& sums, std::int64_t n_repeated, const std::vector<double>& max, int n_residuals,
                  int n_quantiles, const std::optional<Vector<std::uint8_t>>& features, double node_share, int n_outputs,
-                 std::uint64_t seed, double min_hessian_leaf, const std::vector<double>& l2_regularization) {
-    const TreeInputs inputs =
-        inputs_of_others(n_repeated, max, n_residuals, n_quantiles, min_hessian_leaf, l2_regularization);
+                 std::uint64_t seed, double min_hessian_leaf, double l1_regularization,
+                 const std::vector<double>& l2_regularization) {
+    const TreeInputs inputs = inputs_of_others(n_repeated, max, n_residuals, n_quantiles, min_hessian_leaf,
+                                               l1_regularization, l2_regularization);
     const TreeSample sample = make_sample(features, node_share, n_outputs, seed);
     sums_.begin(sums, matrix_.n_cells(), inputs);
     try {
@@ -288,7 +290,8 @@ class DeviceGrower : GrowerBase {
                  const std::vector<Address>& hessians, Address repeats, std::int64_t n_repeated, Address chosen,
                  std::int64_t n_chosen, std::int64_t n_train, const Ring& ring, int n_quantiles, Address values,
                  const std::optional<Vector<std::uint8_t>>& features, double node_share, int n_outputs,
-                 std::uint64_t seed, double min_hessian_leaf, const std::vector<double>& l2_regularization) {
+                 std::uint64_t seed, double min_hessian_leaf, double l1_regularization,
+                 const std::vector<double>& l2_regularization) {
     require(!residuals.empty() && n_chosen > 0, "residuals: must not be empty, and a tree must have rows");
     const TreeSample sample = make_sample(features, node_share, n_outputs, seed);
     const std::size_t n_of_quantiles = static_cast<std::size_t>(std::max(n_quantiles, 0));
@@ -304,7 +307,7 @@ class DeviceGrower : GrowerBase {
     try {
       nb::gil_scoped_release release;
       const TreeInputs inputs = inputs_of_others(n_repeated, rows.largest(), static_cast<int>(residuals.size()),
-                                                 n_quantiles, min_hessian_leaf, l2_regularization);
+                                                 n_quantiles, min_hessian_leaf, l1_regularization, l2_regularization);
       grower_.grow(inputs, sample, InterruptCheck{});
       rows.values(grower_.tree(), values);
     } catch (...) {

@@ -91,7 +91,7 @@ void bind_growers(nb::module_& m) {
       "repeats"_a.noconvert().none(), "distances"_a.noconvert() = nb::list(), "shares"_a = std::vector<double>(),
       "steps"_a.noconvert().none() = nb::none(), "rows"_a.noconvert().none(), "ring"_a = Ring(),
       "features"_a.noconvert().none(), "node_share"_a, "n_outputs"_a = 0, "seed"_a, "min_hessian_leaf"_a,
-      "l2_regularization"_a,
+      "l1_regularization"_a = 0.0, "l2_regularization"_a,
       "A tree for residuals, one array per residual: its parts and its values on all rows. With distances, one array "
       "per output, the leaf values for each output's first residual are quantiles of these. `rows` are those of the "
       "matrix to grow on, None for all that residuals have. `ring` is the begin, the end and the first row of the "
@@ -101,7 +101,7 @@ void bind_growers(nb::module_& m) {
   remote.def(
       "grow", &RemoteGrower::grow, nb::kw_only(), "sums"_a, "n_repeated"_a, "max"_a, "n_residuals"_a,
       "n_quantiles"_a = 0, "features"_a.noconvert().none(), "node_share"_a, "n_outputs"_a = 0, "seed"_a,
-      "min_hessian_leaf"_a, "l2_regularization"_a,
+      "min_hessian_leaf"_a, "l1_regularization"_a = 0.0, "l2_regularization"_a,
       "The parts of a tree. `sums` has the methods histograms(splits, nodes), noise(), summed_by(sums, n_residuals) "
       "and leaf_sums(splits, leaves) of ShardRows, for all shards together, and leaf_quantiles(leaves), (leaf, "
       "output), flat.");
@@ -130,7 +130,7 @@ void bind_device(nb::module_& m) {
       "grow", &DeviceGrower::grow, nb::kw_only(), "rows"_a, "host"_a, "stream"_a, "residuals"_a, "hessians"_a,
       "repeats"_a, "n_repeated"_a, "chosen"_a, "n_chosen"_a, "n_train"_a, "ring"_a, "n_quantiles"_a, "values"_a,
       "features"_a.noconvert().none(), "node_share"_a, "n_outputs"_a = 0, "seed"_a, "min_hessian_leaf"_a,
-      "l2_regularization"_a,
+      "l1_regularization"_a = 0.0, "l2_regularization"_a,
       "The parts of a tree; its values on all rows are written to `values`. Arrays are given as addresses, 0 for "
       "none. `host` has the methods memory and leaf_quantiles of DeviceTreeRows in agbm/_engines/device/growth.py.");
 }

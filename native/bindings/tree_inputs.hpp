@@ -101,13 +101,15 @@ inline TreeInputs make_inputs(const BinnedMatrix& m, const Vectors& residuals,
   return inputs;
 }
 
-// What leaves add to their sums: one number for all outputs, or one for each.
-inline void set_regularization(TreeInputs& inputs, double min_hessian_leaf, const std::vector<double>& l2) {
+// How leaves change their sums; l2 is one number for all outputs, or one for each.
+inline void set_regularization(TreeInputs& inputs, double min_hessian_leaf, double l1, const std::vector<double>& l2) {
   require(min_hessian_leaf >= 0.0, "min_hessian_leaf: must not be negative");
+  require(l1 >= 0.0 && std::isfinite(l1), "l1_regularization: must not be negative");
   const std::size_t n = std::max(inputs.n_hessians, 1);
   require(l2.size() == n || l2.size() == 1, "l2_regularization: must have one entry, or one for each hessian");
   for (double number : l2) require(number >= 0.0, "l2_regularization: must not be negative");
   inputs.min_hessian_leaf = min_hessian_leaf;
+  inputs.l1 = l1;
   inputs.l2 = l2.size() == n ? l2 : std::vector<double>(n, l2[0]);
 }
 

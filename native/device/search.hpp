@@ -124,6 +124,7 @@ class DeviceSearch : public NodeSearch {
 
   void add_numbers(SearchMessage& message) const {
     message.words.push_back(DeviceRows::as_word(channels_->min_hessian_leaf));
+    message.words.push_back(DeviceRows::as_word(channels_->l1));
     for (double l2 : channels_->l2) message.words.push_back(DeviceRows::as_word(l2));
     for (double unit : channels_->unit) message.words.push_back(DeviceRows::as_word(unit));
     for (int k = 0; k < channels_->n_residuals; ++k) {

@@ -132,9 +132,10 @@ class NodeFeatures {
 
 // The values of a tree's leaves.
 
-// value = sum of residuals / (sum of hessians + l2), from integer sums finer than those of the histograms: a leaf value
-// is then exact up to rounding, while splits may be chosen on fewer bits. For a loss with a kink, the Newton step is
-// replaced by the quantile that is best for the rows of the leaf, which l2 shrinks by the same factor.
+// value = sum of residuals / (sum of hessians + l2), with the sum moved towards zero by l1, from integer sums finer than
+// those of the histograms: a leaf value is then exact up to rounding, while splits may be chosen on fewer bits. For a
+// loss with a kink, the Newton step is replaced by the quantile that is best for the rows of the leaf, which l1 and l2
+// shrink by the same factors.
 class LeafFitter {
  public:
   // grown: the node of the growth that each node of the tree is. bounds: of the values in each node of the growth; empty
@@ -171,11 +172,12 @@ class LeafFitter {
           inputs_.n_hessians > 0 ? static_cast<double>(sums[h]) * unit[h] : static_cast<double>(tree_.count[node]);
       const double denominator = leaf_denominator(hessian, inputs_.min_hessian_leaf, inputs_.l2[group]);
       double& value = tree_.value[node * inputs_.n_residuals + k];
+      const double sum = static_cast<double>(sums[k]) * unit[k], moved = moved_to_zero(sum, inputs_.l1);
       if (inputs_.has_quantiles(k)) {
         const double kept = denominator > 0.0 ? hessian / denominator : 0.0;
-        value = kept * quantiles[inputs_.output_of(k)];
+        value = kept * quantiles[inputs_.output_of(k)] * (moved == sum ? 1.0 : moved / sum);
       } else {
-        value = bounds.clip(denominator > 0.0 ? static_cast<double>(sums[k]) * unit[k] / denominator : 0.0, k);
+        value = bounds.clip(denominator > 0.0 ? moved / denominator : 0.0, k);
       }
     }
   }

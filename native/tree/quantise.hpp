@@ -71,7 +71,7 @@ struct Channels {
   int n_hessians = 0;
   bool counts_alone = false;
   int count_bits = 0;
-  double min_hessian_leaf = 0.0;
+  double min_hessian_leaf = 0.0, l1 = 0.0;
   std::vector<double> l2;     // per hessian; one for all if hessians are constant
   std::vector<double> noise;  // per residual: its mean square divided by the mean hessian
   std::vector<int> exponent;  // per channel: the integer of a row is its number times 2^exponent
@@ -80,7 +80,7 @@ struct Channels {
   int n() const { return n_residuals + n_hessians + (counts_alone ? 1 : 0); }
   // Without vectors; valid as long as the channels do not change.
   ChannelRules rules() const {
-    return {n_residuals, n_hessians, n(), count_bits, min_hessian_leaf, l2.data(), unit.data(), noise.data()};
+    return {n_residuals, n_hessians, n(), count_bits, min_hessian_leaf, l1, l2.data(), unit.data(), noise.data()};
   }
   // The count within the last integer of a cell or of sums.
   std::int64_t count_in(std::int64_t last) const { return last & count_mask(); }
@@ -139,6 +139,7 @@ struct TreeInputs {
   const std::int64_t* repeats = nullptr;
   std::vector<double> max;        // per residual, then per hessian
   double min_hessian_leaf = 0.0;  // keeps Newton steps from dividing by almost zero
+  double l1 = 0.0;                // every sum of residuals is this much closer to zero
   std::vector<double> l2;         // per hessian, added to its sum; one for all if hessians are constant
   LeafQuantiles quantiles;
   Sketch sketch;
@@ -258,6 +259,7 @@ inline Channels channels_of(const TreeInputs& inputs) {
   c.counts_alone = value_bits(inputs.n_repeated, true) < kMinValueBits;
   c.count_bits = bits_for(inputs.n_repeated);
   c.min_hessian_leaf = inputs.min_hessian_leaf;
+  c.l1 = inputs.l1;
   c.l2 = inputs.l2;  // empty where rows are only summed
   if (!sketch.all() && c.n_hessians > 0 && !c.l2.empty()) {
     c.l2.clear();

@@ -60,7 +60,7 @@ struct Cuts {
 
 // The same computations as in SumReader, for several places at once: the same operations in the same order, so the same
 // bits. `Vectors` are those of one register: compilers take wider ones apart, number by number.
-template <int Residuals, int Hessians, class Vectors>
+template <int Residuals, int Hessians, class Vectors, bool HasL1>
 class SumVectors {
  public:
   static constexpr int kChannels = Residuals + Hessians;
@@ -71,6 +71,7 @@ class SumVectors {
       : count_bits_(channels.count_bits), count_mask_(channels.count_mask()) {
     for (int c = 0; c < kChannels; ++c) unit_[c] = Numbers{} + channels.unit[c];
     floor_ = Numbers{} + channels.min_hessian_leaf;
+    l1_ = Numbers{} + channels.l1;
     for (int group = 0; group < kGroups; ++group) l2_[group] = Numbers{} + channels.l2[group];
   }
 
@@ -116,19 +117,25 @@ class SumVectors {
     return HasHessian ? value(sums, Residuals + group) : to_numbers(sums[kChannels - 1] & count_mask_);
   }
   AGBM_INLINE Numbers squares(const Words (&sums)[kChannels], int group) const {
-    const Numbers first = value(sums, group * kGroupSize);
+    const Numbers first = moved(value(sums, group * kGroupSize));
     Numbers squares = first * first;
     for (int k = 1; k < kGroupSize; ++k) {
-      const Numbers next = value(sums, group * kGroupSize + k);
+      const Numbers next = moved(value(sums, group * kGroupSize + k));
       squares += next * next;
     }
     return squares;
+  }
+  // The absolute value of a sum that l1 has moved towards zero; the sum itself without l1.
+  AGBM_INLINE Numbers moved(Numbers sum) const {
+    if constexpr (!HasL1) return sum;
+    const Numbers none = {}, left = (Numbers)((Words)sum & std::numeric_limits<std::int64_t>::max()) - l1_;
+    return left > none ? left : none;
   }
   AGBM_INLINE static Numbers to_numbers(Words v) { return __builtin_convertvector(v, Numbers); }
 
   int count_bits_;
   std::int64_t count_mask_;
-  Numbers unit_[kChannels], floor_, l2_[kGroups];
+  Numbers unit_[kChannels], floor_, l1_, l2_[kGroups];
 };
 
 struct ScanTask {
@@ -259,7 +266,10 @@ class FeatureScan {
     if constexpr (Residuals > 0 && kCutChannels <= 2) {
       if (!bounded() && end > kFewCuts && order == nullptr) {
         Place best;
-        vectorised_by_register([&](auto vectors) AGBM_INLINE { best = best_in_order<decltype(vectors)>(end, base); });
+        vectorised_by_register([&](auto vectors) AGBM_INLINE {
+          best = channels_.l1 > 0.0 ? best_in_order<decltype(vectors), true>(end, base)
+                                    : best_in_order<decltype(vectors), false>(end, base);
+        });
         if (best.bin < 0) return;
         best_.missing_left = missing_left(best.n_left);
         best_place_ = named(best.bin, best.n_left);
@@ -300,11 +310,11 @@ class FeatureScan {
   // The same for several bins at once, in ascending order, without a branch for each. Returns the first place with the
   // largest gain, if that is larger than the best so far, and sets the best gain. Places after bins without rows have the
   // gain of the place before, so they are never chosen.
-  template <class Vectors>
+  template <class Vectors, bool HasL1>
   AGBM_INLINE Place best_in_order(int end, const std::int64_t* base) {
     constexpr int lanes = Vectors::kLanes, n_vectors = kBinsAtOnce / lanes;
     using Words = typename Vectors::Words;
-    const SumVectors<Residuals, Hessians, Vectors> read(channels_);
+    const SumVectors<Residuals, Hessians, Vectors, HasL1> read(channels_);
     const double count = static_cast<double>(n_total_);
     const std::int64_t count_mask = channels_.count_mask(), most = n_total_ - rules_.min_samples_leaf;
     const std::int64_t least = std::max(rules_.min_samples_leaf, base == nullptr ? 1 : read_.count(base) + 1);
@@ -384,7 +394,9 @@ class FeatureScan {
   int best_cut(const std::vector<int>* order, int end, const std::int64_t* base) {
     collect_cuts(order, end, base);
     int cut = -1;
-    vectorised_by_register([&](auto vectors) AGBM_INLINE { cut = find_best<decltype(vectors)>(); });
+    vectorised_by_register([&](auto vectors) AGBM_INLINE {
+      cut = channels_.l1 > 0.0 ? find_best<decltype(vectors), true>() : find_best<decltype(vectors), false>();
+    });
     return cut;
   }
 
@@ -434,11 +446,11 @@ class FeatureScan {
   }
 
   // Exact gains are only computed in blocks with a cut that may be the best so far.
-  template <class Vectors>
+  template <class Vectors, bool HasL1>
   AGBM_INLINE int find_best() {
     constexpr int lanes = Vectors::kLanes;
     using Words = typename Vectors::Words;
-    const SumVectors<Residuals, Hessians, Vectors> read(channels_);
+    const SumVectors<Residuals, Hessians, Vectors, HasL1> read(channels_);
     const double count = static_cast<double>(n_total_);
     Words total[kCutChannels], left[kCutChannels], right[kCutChannels];
     for (int c = 0; c < kCutChannels; ++c) total[c] = Words{} + task_.total[c];

@@ -32,7 +32,7 @@ def random_matrix(rng, n_rows, n_features, kinds="mixed"):
     return np.column_stack(columns)
 
 
-LEAF_RULES = ("min_hessian_leaf", "l2_regularization")
+LEAF_RULES = ("min_hessian_leaf", "l1_regularization", "l2_regularization")
 
 
 def grow(matrix, residuals, hessians, rules, n_threads=1, repeats=None, sample=None, quantiles=None, n_outputs=0):
@@ -91,6 +91,7 @@ def growths(draw):
         max_depth=draw(st.integers(1, 5)),
         max_leaf_nodes=draw(st.sampled_from([0, 0, 2, 5, 9])),
         min_samples_leaf=draw(st.integers(1, 6)),
+        l1_regularization=draw(st.sampled_from([0.0, 0.0, 0.7, 3.0])),
         l2_regularization=draw(l2_of_hessians(1 if hessians is None else n_groups)),
         min_split_gain=draw(st.sampled_from([0.0, 0.0, 1e-3, 1.0])),
         min_hessian_leaf=draw(st.sampled_from([0.0, 0.5])) if hessians is not None else 0.0,

@@ -361,10 +361,12 @@ def test_the_rows_of_the_fit_give_the_model_again(method, shared, strategy):
 
 @pytest.mark.parametrize("loss", ["absolute_error", "quantile:0.8", "huber:9", "poisson"])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_the_rows_of_the_fit_give_the_model_again_for_other_losses(loss, weighted):
+@pytest.mark.parametrize("l1", [0.0, 2.0])
+def test_the_rows_of_the_fit_give_the_model_again_for_other_losses(loss, weighted, l1):
     X, y = make_regression(300, 4, noise=5.0, random_state=0)
     weight = np.random.default_rng(0).random(300) if weighted else None
-    model = AGBMRegressor(loss=loss, max_iter=8, early_stopping=False, n_members=1).fit(X, np.abs(y), weight)
+    model = AGBMRegressor(loss=loss, max_iter=8, early_stopping=False, n_members=1, l1_regularization=l1)
+    model.fit(X, np.abs(y), weight)
     before = raw(model, X)
     model.update(X, np.abs(y), weight, mode="leaves", old_weight=0.0)
     np.testing.assert_array_equal(raw(model, X), before)

@@ -39,6 +39,7 @@ VALUES = {
     "max_leaf_nodes": (5, 5),
     "max_depth": (4, 4),
     "min_samples_leaf": (3, 3),
+    "l1_regularization": (1.5, 1.5),
     "l2_regularization": (2.5, 2.5),
     "min_split_gain": (0.25, 0.25),
     "max_bins": (63, 63),
@@ -215,7 +216,7 @@ def test_weights_of_classes(library, params, weights, table):
 
 
 def test_unsupported_parameters_give_one_warning():
-    params = {"lambda_l1": 1.0, "path_smooth": 2.0, "max_bin": 1023, "device": "gpu", "boosting": "goss"}
+    params = {"path_smooth": 2.0, "max_bin": 1023, "device": "gpu", "boosting": "goss"}
     with pytest.warns(UserWarning, match="These parameters of lightgbm have no counterpart") as caught:
         model = agbm.from_params("lightgbm", params, task=REGRESSION)
     (warning,) = caught
@@ -231,7 +232,7 @@ def test_unsupported_parameters_give_one_warning():
 
 
 def test_disabled_parameters_give_no_warning():
-    params = {"lambda_l1": 0.0, "extra_trees": False, "boosting": "gbdt", "verbosity": -1, "metric": None}
+    params = {"linear_tree": False, "extra_trees": False, "boosting": "gbdt", "verbosity": -1, "metric": None}
     agbm.from_params("lightgbm", params, task=REGRESSION)
     agbm.from_params("lightgbm", lightgbm.LGBMClassifier().get_params(), task=CLASSIFICATION)
     agbm.from_params("xgboost", xgboost.XGBRegressor().get_params())
@@ -380,6 +381,27 @@ def test_same_settings_similar_loss():
     assert np.mean((ours - y[1500:]) ** 2) == pytest.approx(np.mean((theirs - y[1500:]) ** 2), rel=0.1)
 
 
+@pytest.mark.parametrize("second_order", [True, False])
+def test_l1_gives_the_tree_of_other_libraries(second_order):
+    """On features with as many bins as values, the leaf values are equal."""
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 12, size=(600, 4)).astype(float)
+    y = 0.5 * (X[:, 0] - 5.5) * (X[:, 1] > 4) + rng.normal(size=600)
+    theirs = {"lightgbm": lightgbm.LGBMRegressor, "xgboost": xgboost.XGBRegressor}
+    settings = {"lightgbm": {"min_child_samples": 5, "num_leaves": 8, "verbose": -1}, "xgboost": {"max_depth": 3}}
+    for library, kind in theirs.items():
+        predicted = {}
+        for l1 in (0.0, 30.0):
+            model = kind(
+                n_estimators=1, learning_rate=1.0, reg_alpha=l1, reg_lambda=2.0, n_jobs=1, **settings[library]
+            ).fit(X, y)
+            ours = agbm.from_params(library, model).set_params(method__second_order=second_order).fit(X, y)
+            np.testing.assert_allclose(ours.predict(X), model.predict(X), atol=1e-5)
+            predicted[l1] = ours.predict(X) - y.mean()
+        assert np.abs(predicted[30.0]).mean() < 0.9 * np.abs(predicted[0.0]).mean()
+        assert (predicted[30.0] == 0.0).any()
+
+
 class TestForeignNames:
     """Errors for names of other libraries, which suggest the names of agbm."""
 
@@ -392,7 +414,7 @@ class TestForeignNames:
             ({"scale_pos_weight": 3}, "scale_pos_weight is class_weight={0: 1.0, 1: 3.0} here."),
             ({"objective": "binary"}, "objective is loss here."),
             ({"num_leaves": "many"}, "num_leaves is max_leaf_nodes here."),
-            ({"reg_alpha": 1.0}, "leaf values have L2 regularization only"),
+            ({"reg_alpha": 1.0}, "reg_alpha is l1_regularization=1.0 here."),
             ({"eval_set": []}, "pass X_val and y_val"),
             ({"verbosity": -1}, "it is not needed here."),
             ({"max_iters": 9}, "did you mean 'max_iter'?"),

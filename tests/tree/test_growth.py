@@ -88,8 +88,15 @@ def test_sketch_of_the_outputs(case, n_outputs, seed):
             group = k * len(floors) // len(residuals)
             h = rows.sum() if hessians is None else max(hessians[group, rows].sum(), rules.min_hessian_leaf)
             below = h + floors[group]
-            value = r[rows].sum() / below if below > 0.0 else 0.0
+            sum_ = r[rows].sum()
+            value = sum_ * kept(sum_, rules) / below if below > 0.0 else 0.0
             assert found["value"][leaf, k] == pytest.approx(value, rel=1e-6, abs=1e-9 * np.abs(residuals).max())
+
+
+def kept(sum_, rules):
+    """The part of a sum of residuals that l1 leaves."""
+    l1 = rules.l1_regularization
+    return max(1.0 - l1 / abs(sum_), 0.0) if l1 > 0.0 and sum_ != 0.0 else 1.0
 
 
 def test_outputs_with_large_residuals_are_drawn_more_often():
@@ -104,7 +111,7 @@ def test_outputs_with_large_residuals_are_drawn_more_often():
 @examples(60)
 @given(growths(), st.integers(0, 2**32 - 1), st.integers(0, 2))
 def test_quantile_leaves(case, seed, weighted):
-    """Of the distances of their rows, shrunk by l2 as Newton steps are; of the first function of each output."""
+    """Of the distances of their rows, shrunk by l1 and l2 as Newton steps are; of the first function of each output."""
     X, n_train, residuals, hessians, rules, max_bins, categorical, n_threads = case
     rng = np.random.default_rng(seed)
     n_outputs = int(rng.choice([n for n in range(1, len(residuals) + 1) if len(residuals) % n == 0]))
@@ -140,7 +147,9 @@ def test_quantile_leaves(case, seed, weighted):
             l2 = np.broadcast_to(rules.l2_regularization, n_hessians)[k * n_hessians // len(residuals)]
             floor = max(total, rules.min_hessian_leaf) + l2
             expected = distances[k // group, order[place]] * (total / floor if floor > 0.0 else 0.0)
-            assert found["value"][leaf, k] == pytest.approx(expected, rel=1e-9, abs=1e-12)
+            sum_ = (residuals[k] * counted)[rows].sum()
+            near = 1e-6 if rules.l1_regularization > 0.0 else 1e-9  # sums are rounded, and so is what l1 leaves
+            assert found["value"][leaf, k] == pytest.approx(expected * kept(sum_, rules), rel=near, abs=1e-3 * near)
 
 
 @pytest.mark.slow

@@ -33,6 +33,8 @@ bad_calls = [
     ({"max_depth": 0}, "max_depth"),
     ({"max_leaf_nodes": 1}, "max_leaf_nodes"),
     ({"min_samples_leaf": 0}, "min_samples_leaf"),
+    ({"l1_regularization": -1.0}, "l1_regularization"),
+    ({"l1_regularization": np.inf}, "l1_regularization"),
     ({"l2_regularization": [-1.0]}, "l2_regularization"),
     ({"l2_regularization": [1.0, 1.0]}, "l2_regularization"),
     ({"l2_regularization": []}, "l2_regularization"),

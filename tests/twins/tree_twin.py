@@ -14,6 +14,7 @@ class Rules:
     max_depth: int = 2**31 - 1
     max_leaf_nodes: int = 0
     min_samples_leaf: int = 1
+    l1_regularization: float = 0.0
     l2_regularization: list[float] = field(default_factory=lambda: [0.0])
     min_split_gain: float = 0.0
     min_hessian_leaf: float = 0.0
@@ -136,24 +137,29 @@ class Grower:
         l2 = np.broadcast_to(self.rules.l2_regularization, len(h))
         return [max(value, self.rules.min_hessian_leaf) + float(more) for value, more in zip(h, l2, strict=True)]
 
+    def moved(self, g):
+        """A sum of residuals, closer to zero by l1."""
+        return math.copysign(max(abs(g) - self.rules.l1_regularization, 0.0), g)
+
     def value(self, sums, residual, bounds):
         g, h, _ = sums
         denominator = self.denominators(h)[residual // self.group_size]
-        value = g[residual] / denominator if denominator > 0 else 0.0
+        value = self.moved(g[residual]) / denominator if denominator > 0 else 0.0
         return min(max(value, bounds[residual][0]), bounds[residual][1])
 
     def score(self, sums, bounds):
         g, h, _ = sums
         total = 0.0
-        if self.rules.monotone:  # values are bounded: 2 G v - (H + l2) v^2
+        if self.rules.monotone:  # values are bounded: 2 G v - (H + l2) v^2 - 2 l1 |v|
             for residual, sum_ in enumerate(g):
                 v = self.value(sums, residual, bounds)
-                total += (2.0 * sum_ - self.denominators(h)[residual // self.group_size] * v) * v
+                denominator = self.denominators(h)[residual // self.group_size]
+                total += (2.0 * sum_ - denominator * v) * v - 2.0 * self.rules.l1_regularization * abs(v)
             return total
         for group, denominator in enumerate(self.denominators(h)):
             squares = 0.0
             for sum_ in g[group * self.group_size : (group + 1) * self.group_size]:
-                squares += sum_ * sum_
+                squares += self.moved(sum_) * self.moved(sum_)
             total += squares / denominator if denominator > 0 else 0.0
         return total
 

@@ -96,6 +96,7 @@ class Grower(_Grower):
         n_outputs: int = 0,
         seed: int,
         min_hessian_leaf: float,
+        l1_regularization: float = 0.0,
         l2_regularization: Sequence[float],
     ) -> tuple[NDArray[np.uint8], NDArray[np.uint64], NDArray[np.float64], NDArray[np.float64]]: ...
 
@@ -113,6 +114,7 @@ class RemoteGrower(_Grower):
         n_outputs: int = 0,
         seed: int,
         min_hessian_leaf: float,
+        l1_regularization: float = 0.0,
         l2_regularization: Sequence[float],
     ) -> tuple[NDArray[np.uint8], NDArray[np.uint64], NDArray[np.float64]]: ...
 
@@ -138,6 +140,7 @@ class DeviceGrower(_Grower):
         n_outputs: int = 0,
         seed: int,
         min_hessian_leaf: float,
+        l1_regularization: float = 0.0,
         l2_regularization: Sequence[float],
     ) -> tuple[NDArray[np.uint8], NDArray[np.uint64], NDArray[np.float64]]: ...
 

@@ -170,6 +170,7 @@ class BaseAGBM(KnowsNames, ABC):
     max_depth: int | None
     max_leaf_nodes: int | Auto | None
     min_samples_leaf: int | Auto
+    l1_regularization: float
     l2_regularization: float | Auto
     min_split_gain: float
     max_bins: int

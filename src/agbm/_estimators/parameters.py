@@ -52,6 +52,7 @@ CONSTRAINTS: dict[str, list[Any]] = {
     "max_depth": [Interval(numbers.Integral, 1, None, closed="left"), None],
     "max_leaf_nodes": [Interval(numbers.Integral, 2, None, closed="left"), StrOptions({"auto"}), None],
     "min_samples_leaf": [Interval(numbers.Integral, 1, None, closed="left"), StrOptions({"auto"})],
+    "l1_regularization": [Interval(numbers.Real, 0, None, closed="left")],
     "l2_regularization": [Interval(numbers.Real, 0, None, closed="left"), StrOptions({"auto"})],
     "min_split_gain": [Interval(numbers.Real, 0, None, closed="left")],
     "max_bins": [Interval(numbers.Integral, 2, 255, closed="both")],

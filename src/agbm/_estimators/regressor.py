@@ -85,6 +85,9 @@ class AGBMRegressor(RegressorMixin, CalibratedAGBM):  # type: ignore[misc]
         5,000 rows on); for a quantile q, divided by (4 q (1 - q))^(3/4); for distributions, 1/250 of the rows, but
         between 5 and 20. With integer sample weights, a row counts as often as it is repeated; otherwise every row
         counts once.
+    l1_regularization : float, default=0.0
+        Subtracted from the absolute value of the sum of residuals of a leaf, at most down to zero; weak leaves are then
+        zero. It has the unit of the gradient of the loss, times rows or weights, as in LightGBM and XGBoost.
     l2_regularization : float or "auto", default="auto"
         Added to the sum of hessians in the denominator of leaf values and gains; for the squared error and with
         gradient leaves, added to the number of rows instead. For quantiles and the absolute error, whose hessians
@@ -229,6 +232,7 @@ class AGBMRegressor(RegressorMixin, CalibratedAGBM):  # type: ignore[misc]
         max_depth: int | None = None,
         max_leaf_nodes: int | Auto | None = "auto",
         min_samples_leaf: int | Auto = "auto",
+        l1_regularization: float = 0.0,
         l2_regularization: float | Auto = "auto",
         min_split_gain: float = 0.0,
         max_bins: int = 255,

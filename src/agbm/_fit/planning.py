@@ -330,6 +330,7 @@ def tree_learner_of(
         max_leaf_nodes=auto.max_leaf_nodes(settings.max_leaf_nodes, n, plan.loss, settings.max_depth),
         min_samples_leaf=auto.min_samples_leaf(settings.min_samples_leaf, n, plan.loss),
         min_hessian_leaf=traits_of(plan.loss).min_hessian_leaf,
+        l1_regularization=settings.l1_regularization,
         l2_regularization=l2,
         min_split_gain=settings.min_split_gain,
         max_bins=settings.max_bins,

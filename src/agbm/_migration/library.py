@@ -60,7 +60,6 @@ class Library:
 
 # What to use instead of parameters without a counterpart, for parameters that several libraries have.
 METRIC = "scoring names the metrics of scikit-learn for early stopping; the loss is the default"
-L1 = "leaf values have L2 regularization only; use l2_regularization or min_split_gain"
 HESSIAN = "classification losses have a fixed minimum sum of hessians per leaf; min_samples_leaf limits the rows"
 DELTA = "the loss limits the Newton step of each row (to six log-odds, or a factor of e^2)"
 GPU = "device is 'cpu', 'cuda' (an NVIDIA GPU) or 'auto'"

@@ -82,6 +82,7 @@ class Settings:
     max_depth: int | None
     max_leaf_nodes: int | Auto | None
     min_samples_leaf: int | Auto
+    l1_regularization: float
     l2_regularization: float | Auto
     min_split_gain: float
     max_bins: int

@@ -40,6 +40,7 @@ class TreeLearner:
     min_samples_leaf: int = 20
     min_hessian_leaf: float = 0.0
     """Smallest sum of hessians in a leaf, for Newton fits."""
+    l1_regularization: float = 0.0
     l2_regularization: float | Sequence[float] = 0.0
     """One for each output, or one for all."""
     min_split_gain: float = 0.0
@@ -334,6 +335,7 @@ class TreesOfIterations(ABC, Generic[F]):
             "n_outputs": self._learner.sketched_outputs,
             "seed": sample.draw_seed(),
             "min_hessian_leaf": 0.0 if newton is None else self._learner.min_hessian_leaf,
+            "l1_regularization": self._learner.l1_regularization,
             "l2_regularization": self._learner.l2_of(outputs),
         }
 

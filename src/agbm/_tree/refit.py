@@ -139,7 +139,9 @@ class RefittingFitter:
         statistics = LeafStatistics.of(inputs, leaf, len(old), self._learner.n_threads)
         prior = self._old_weight * nodes["count"][is_leaf]
         value = np.zeros((len(nodes), old.shape[1]))
-        value[is_leaf] = statistics.values(old, prior, min_hessian, self._l2_of(first, n_outputs, len(residuals)))
+        value[is_leaf] = statistics.values(
+            old, prior, min_hessian, self._learner.l1_regularization, self._l2_of(first, n_outputs, len(residuals))
+        )
         _add_counts(nodes, begin, is_leaf, statistics.n_rows + np.rint(prior).astype(np.int64))
         monotone = self._learner.monotone
         for column in range(old.shape[1]) if monotone else ():
@@ -189,15 +191,17 @@ class LeafStatistics(NamedTuple):
             _quantiles(inputs, leaf, n_leaves + 1)[:n_leaves] if inputs["distances"] else None,
         )
 
-    def values(self, old: Array, prior: Array, min_hessian: float, l2: Array) -> Array:
+    def values(self, old: Array, prior: Array, min_hessian: float, l1: float, l2: Array) -> Array:
         """The values of the leaves; `prior` is the number of rows that each old value stands for; l2 is (value)."""
         n_rows = self.n_rows[:, np.newaxis]
         with np.errstate(divide="ignore", invalid="ignore"):
             weight = prior[:, np.newaxis] * self.hessian / n_rows
             total = np.maximum(self.hessian, min_hessian) + l2 + weight
-            value = self.residual / total
+            moved = np.copysign(np.maximum(np.abs(self.residual) - l1, 0.0), self.residual)
+            value = moved / total
             if self.quantile is not None:
-                value = np.where(np.isnan(self.quantile), value, self.hessian / total * self.quantile)
+                kept = np.where(moved == self.residual, 1.0, moved / self.residual)
+                value = np.where(np.isnan(self.quantile), value, self.hessian / total * self.quantile * kept)
             value += weight * old / total
         return np.where(n_rows == 0, old, np.where(total > 0.0, value, 0.0))
 

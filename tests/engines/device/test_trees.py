@@ -63,6 +63,8 @@ CASES = {
     "smallest hessians, l2": {
         "categories": True, "newton": True, "max_depth": 4, "min_hessian_leaf": 10.0, "l2_regularization": 3.0,
     },
+    "l1": {"categories": True, "newton": True, "max_depth": 4, "l1_regularization": 2.0},
+    "l1, monotone": {"monotone": [[1, 0, -1, 0, 0]], "max_depth": 4, "l1_regularization": 2.0},
     "two values per leaf": {
         "functions": 2, "shared_structure": True, "newton": True, "categories": True, "max_depth": 4,
     },

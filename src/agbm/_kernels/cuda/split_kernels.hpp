@@ -308,9 +308,9 @@ __device__ void scan_family(const Family& family, int feature, int n_features, c
 
 }  // namespace agbm
 
-// The best split of each feature of some candidates. numbers: the least sum of hessians of a
-// leaf, then l2 of each hessian (at least one), unit of each channel and noise of each residual; spill: memory for blocks
-// whose prefixes are too large for the memory that threads share; null: none.
+// The best split of each feature of some candidates. numbers: the least sum of hessians of a leaf, and l1, then l2 of each
+// hessian (at least one), unit of each channel and noise of each residual; spill: memory for blocks whose prefixes are too
+// large for the memory that threads share; null: none.
 #define AGBM_SCAN(name, residuals, has_hessian)                                                                        \
   extern "C" __global__ void name(                                                                                     \
       const agbm::Family* families, long long n_families, long long n_features, const agbm::Int64* totals,             \
@@ -321,11 +321,11 @@ __device__ void scan_family(const Family& family, int feature, int n_features, c
     AGBM_DYNAMIC_SHARED(agbm::Int64, shared);                                                                          \
     const long long n_scratch = n_channels * (agbm::kPlaces + 1);                                                      \
     agbm::Int64* scratch = spill == nullptr ? shared : spill + blockIdx.x * n_scratch;                                 \
-    const double* l2 = numbers + 1;                                                                                    \
+    const double* l2 = numbers + 2;                                                                                    \
     const double* unit = l2 + (n_hessians > 0 ? n_hessians : 1);                                                       \
     const agbm::ScanRules rules{                                                                                       \
         {static_cast<int>(n_residuals), static_cast<int>(n_hessians), static_cast<int>(n_channels),                    \
-         static_cast<int>(count_bits), numbers[0], l2, unit, unit + n_channels},                                       \
+         static_cast<int>(count_bits), numbers[0], numbers[1], l2, unit, unit + n_channels},                           \
         min_samples_leaf,                                                                                              \
         min_category_rows};                                                                                            \
     for (long long task = blockIdx.x; task < n_families * n_features; task += gridDim.x) {                             \

@@ -38,6 +38,13 @@ AGBM_INLINE inline double leaf_denominator(double hessian, double floor, double 
   return larger(hessian, floor) + l2;
 }
 
+// A sum of residuals that l1 has moved towards zero.
+AGBM_INLINE inline double moved_to_zero(double sum, double l1) {
+  if (!(l1 > 0.0)) return sum;
+  const double left = absolute(sum) - l1;
+  return left > 0.0 ? (sum < 0.0 ? -left : left) : 0.0;
+}
+
 // Bounds of a leaf's values, from the monotone splits above it: (lower, upper) of each residual.
 struct Bounds {
   const double* of = nullptr;  // null: none
@@ -51,7 +58,7 @@ struct Bounds {
 struct ChannelRules {
   int n_residuals, n_hessians, n;
   int count_bits;
-  double min_hessian_leaf;
+  double min_hessian_leaf, l1;
   const double *l2, *unit, *noise;
 
   AGBM_INLINE Int64 count_mask() const { return (Int64{1} << count_bits) - 1; }
@@ -60,9 +67,9 @@ struct ChannelRules {
 };
 
 // Sums of the rows of a node or of one side of a split, in the form of a histogram cell: one integer per channel, with
-// the count in the last one. score = sum over residuals of G^2 / (H + l2), where G and H are the sums of the residual
-// and of its hessian: how much of the squared residual a leaf explains. H is the row count if hessians are constant.
-// There is no factor 1/2 and no division by n, as in the units of the paper.
+// the count in the last one. score = sum over residuals of G^2 / (H + l2), where G is the sum of the residual, which l1
+// moves towards zero, and H that of its hessian: how much of the squared residual a leaf explains. H is the row count if
+// hessians are constant. There is no factor 1/2 and no division by n, as in the units of the paper.
 //
 // Residuals and Hessians are compile-time constants for the usual cases; Residuals = 0 is for all others, for which
 // Hessians is 1 if there are any. Sums have an
@@ -113,7 +120,7 @@ class SumReader {
       if (!(denominator > 0.0)) continue;
       double squares = 0.0;
       for (int k = 0; k < group_size(); ++k) {
-        const double g = value(sums, group * group_size() + k);
+        const double g = moved_to_zero(value(sums, group * group_size() + k), rules_.l1);
         squares += g * g;
       }
       score += squares / denominator;
@@ -124,15 +131,17 @@ class SumReader {
   template <class Sums>
   AGBM_INLINE double leaf_value(const Sums& sums, int residual, Bounds bounds) const {
     const double denominator = this->denominator(sums, residual / group_size());
-    return bounds.clip(denominator > 0.0 ? value(sums, residual) / denominator : 0.0, residual);
+    const double g = moved_to_zero(value(sums, residual), rules_.l1);
+    return bounds.clip(denominator > 0.0 ? g / denominator : 0.0, residual);
   }
-  // The same score for bounded values v: 2 G v - (H + l2) v^2.
+  // The same score for bounded values v: 2 G v - (H + l2) v^2 - 2 l1 |v|.
   template <class Sums>
   AGBM_INLINE double bounded_score(const Sums& sums, Bounds bounds) const {
     double score = 0.0;
     for (int residual = 0; residual < n_residuals(); ++residual) {
       const double v = leaf_value(sums, residual, bounds);
-      score += (2.0 * value(sums, residual) - denominator(sums, residual / group_size()) * v) * v;
+      score += (2.0 * value(sums, residual) - denominator(sums, residual / group_size()) * v) * v -
+               2.0 * rules_.l1 * absolute(v);
     }
     return score;
   }
