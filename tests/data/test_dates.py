@@ -312,7 +312,7 @@ class TestModel:
         ):
             predictor(np.zeros(frame.shape))
         unnamed = AGBMRegressor(**FAST).fit(frame.to_numpy(dtype=object), y)
-        with pytest.raises(TypeError, match=r"columns \[\d.*\] of the model are dates or ordered categories"):
+        with pytest.raises(TypeError, match=r"columns \[\d.*\] of the model are dates, ordered categories or lists"):
             unnamed.predictor()(np.zeros(frame.shape))
 
     def test_what_needs_numbers_says_so(self):

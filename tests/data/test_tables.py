@@ -20,7 +20,7 @@ from sklearn.linear_model import Ridge
 from sklearn.metrics import log_loss
 
 from agbm import AGBMClassifier, AGBMRegressor, Batches
-from agbm._data.tables import Categories, Columns, category_sums
+from agbm._data.tables import Categories, Columns, as_table, category_sums
 from agbm.methods import Fading
 from variants import methods
 
@@ -595,8 +595,19 @@ class TestBadTables:
         assert np.isfinite(model.fit(complex_numbers, np.arange(60.0)).predict(complex_numbers)).all()
 
     def test_rows_that_are_not_there_yet(self):
+        lazy = pl.LazyFrame({"x": [1.0, 2.0]})
         with pytest.raises(TypeError, match=r"X is a LazyFrame.* pass X.collect\(\)"):
-            AGBMRegressor().fit(pl.DataFrame({"x": [1.0, 2.0]}).lazy(), [1.0, 2.0])
+            as_table(lazy)
+        with pytest.raises(TypeError, match=r"groups='x': X is a LazyFrame; pass X.collect\(\) to name one"):
+            AGBMRegressor().fit(lazy, [1.0, 2.0], groups="x")
+
+    def test_tables_of_cudf(self):
+        frame = type("DataFrame", (), {"__module__": "cudf.core.dataframe", "shape": (2, 1), "columns": ["x"]})()
+        with pytest.raises(TypeError, match=r"DataFrame of cuDF on a GPU. Pass X.to_cupy\(\) with device='cuda'"):
+            AGBMRegressor().fit(frame, [1.0, 2.0])
+        model = AGBMRegressor(max_iter=1).fit(np.arange(40.0)[:, np.newaxis], np.arange(40.0))
+        with pytest.raises(TypeError, match=r"otherwise, pass X.to_pandas\(\)"):
+            model.predict(frame)
 
     def test_without_narwhals(self, mixed, monkeypatch):
         columns, y = mixed

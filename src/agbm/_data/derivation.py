@@ -1,7 +1,8 @@
-"""Columns that trees do not see as they are: dates, durations, ordered categories and numbers in text become numbers.
+"""Columns that trees do not see as they are: dates, durations, ordered categories, lists and numbers in text.
 
-The number of the feature is that of the column; the parts of dates are features after those of all columns. `look` is
-called on every block of rows, and `Derivation.of` combines the results, so that it does not depend on the blocks.
+The number of the feature is that of the column; the parts of dates, and the numbers of lists after the first, are
+features after those of all columns. `look` is called on every block of rows, and `Derivation.of` combines the results,
+so that it does not depend on the blocks.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from sklearn.utils.validation import _num_samples
 from .._base.sums import Array
 from .._base.types import AnyArray, Table
 from .dates import DATES, DURATIONS, PARTS, Range, days, duration_in_days, from_objects, likely_form, parse
-from .tables import NOTHING_DERIVED, Columns, Derived, as_frame, is_of_pandas, missing
+from .tables import EQUAL_LENGTHS, NOTHING_DERIVED, Columns, Derived, as_frame, is_of_pandas, missing
 from .text_columns import NUMBER, TextLook, as_text, is_missing, joined, look_at_texts, numbers_in
 
 # The form of columns whose type is one of dates.
@@ -48,6 +49,8 @@ class Look(NamedTuple):
     """For columns of text that may be dates or numbers, what it looks like."""
     ordered: Mapping[int, list[Any]]
     """For columns of ordered categories, these in their order."""
+    lists: Mapping[int, int]
+    """For columns of lists of numbers, the length of these."""
     others: frozenset[int]
     """Columns with other text or objects."""
 
@@ -56,7 +59,7 @@ def look(X: Table, weights: AnyArray | None = None) -> Look:
     """Look at the columns of a table, before anything is known about them; rows of weight zero do not count."""
     n_rows = _n_rows(X)
     if not has_more_than_numbers(X):
-        return Look(n_rows, {}, {}, {}, frozenset())
+        return Look(n_rows, {}, {}, {}, {}, frozenset())
     rows = np.arange(n_rows)
     if weights is not None and not weights.all():
         rows = np.flatnonzero(weights)
@@ -64,6 +67,7 @@ def look(X: Table, weights: AnyArray | None = None) -> Look:
     ordered, columns = _ordered_categories(X), Columns(X)
     dates: dict[int, Range] = {}
     texts: dict[int, TextLook] = {}
+    lists: dict[int, int] = {}
     others = set()
     for f in _more_than_numbers(X):
         value = None if f in ordered else _first_value(X, f)
@@ -71,23 +75,27 @@ def look(X: Table, weights: AnyArray | None = None) -> Look:
             continue
         if _is_categorical(X, f):  # by its type
             others.add(f)
+        elif columns.has_lists(f, value):
+            lists[f] = columns.lists(f).shape[1]
         elif isinstance(value, (*DATES, *DURATIONS)) and _all_dates(X, f):
             dates[f] = _range(X, f)
         elif _has_text(X, f, value) and (seen := look_at_texts(columns.factors(f), rows)) is not None:
             texts[f] = seen
         else:
             others.add(f)
-    return Look(n_rows, dates, texts, ordered, frozenset(others))
+    return Look(n_rows, dates, texts, ordered, lists, frozenset(others))
 
 
 @dataclass(frozen=True, eq=False)
 class Derivation:
-    """How columns of dates, durations, ordered categories and numbers in text become numbers."""
+    """How columns of dates, durations, ordered categories, lists and numbers in text become numbers."""
 
     dates: Mapping[int, DateColumn] = field(default_factory=dict)
     ordered: Mapping[int, list[Any]] = field(default_factory=dict)
     numbers: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     """For columns of text that are numbers, the text of the rows of fit that is none, which counts as missing."""
+    lists: Mapping[int, int] = field(default_factory=dict)
+    """For columns of lists of numbers, such as embeddings, the length of all lists."""
 
     @classmethod
     def of(cls, looks: Sequence[Look], categorical: NDArray[np.bool_] | None = None) -> Derivation:
@@ -114,7 +122,9 @@ class Derivation:
             else:
                 dates[f] = DateColumn(form, tuple(reading.range.useful_parts()), unread)
         orders = {f: _one_order([found.ordered[f] for found in looks if f in found.ordered], f) for f in ordered}
-        return cls(dict(sorted(dates.items())), dict(sorted(orders.items())), dict(sorted(numbers.items())))
+        lengths = [(f, [of.lists[f] for of in looks if f in of.lists]) for f in _columns(looks, "lists") - others]
+        lists = {f: _one_length(of_column, f) for f, of_column in sorted(lengths)}
+        return cls(dict(sorted(dates.items())), dict(sorted(orders.items())), dict(sorted(numbers.items())), lists)
 
     def unread(self, looks: Sequence[Look]) -> Iterator[tuple[int, str]]:
         """Columns with text that counts as missing in the rows of fit, and a sentence about it, without its subject."""
@@ -138,23 +148,30 @@ class Derivation:
     def others(self, mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """A mask of columns without those that are derived from."""
         kept = mask.copy()
-        kept[[*self.dates, *self.ordered, *self.numbers]] = False
+        kept[[*self.dates, *self.ordered, *self.numbers, *self.lists]] = False
         return kept
 
     def __bool__(self) -> bool:
-        return bool(self.dates or self.ordered or self.numbers)
+        return bool(self.dates or self.ordered or self.numbers or self.lists)
+
+    @property
+    def several(self) -> set[int]:
+        """The columns that become several features."""
+        return {*self.dates, *self.lists}
 
     @cached_property
     def parts(self) -> list[tuple[int, str]]:
-        """The column and the part of each feature that follows those of the columns."""
-        return [(f, part) for f, column in self.dates.items() for part in column.parts]
+        """The column of each feature that follows those of the columns, and what its name has after the column's."""
+        of_dates = [(f, f": {part}") for f, column in self.dates.items() for part in column.parts]
+        return of_dates + [(f, f"[{i}]") for f, length in self.lists.items() for i in range(1, length)]
 
     def feature_names(self, names: Sequence[Any]) -> list[str]:
         """Names of all features, from those of the columns."""
-        return [*map(str, names), *(f"{names[f]}: {part}" for f, part in self.parts)]
+        of_columns = [f"{name}[0]" if f in self.lists else str(name) for f, name in enumerate(names)]
+        return [*of_columns, *(f"{names[f]}{part}" for f, part in self.parts)]
 
     def apply(self, X: Table, names: list[Any] | None = None) -> Derived:
-        """Numbers in place of all columns that are derived from, and the parts of dates at the end.
+        """Numbers in place of all columns that are derived from, and the parts of dates and lists at the end.
 
         `names`: of the columns of an array, for errors.
         """
@@ -169,9 +186,13 @@ class Derivation:
             dates = self._dates(X, columns, f)
             new[f] = duration_in_days(dates) if dates.dtype.kind == "m" else days(dates)
             after += [PARTS[part].of(dates) for part in column.parts]
-        twice = sorted(set(self.feature_names(names)[len(names) :]) & set(names))
-        if twice:
-            raise ValueError(f"X has columns named {twice}, which are the names of parts of its dates; rename them.")
+        for f, length in self.lists.items():
+            new[f], *others = columns.lists(f, length).T
+            after += others
+        features = self.feature_names(names)
+        made = {*features[len(names) :], *(features[f] for f in self.lists)}
+        if twice := sorted(made & set(names)):
+            raise ValueError(f"X has columns named {twice}, which are the names of parts of others; rename them.")
         return Derived(new, after)
 
     def _dates(self, X: Table, columns: Columns, f: int) -> AnyArray:
@@ -253,6 +274,13 @@ def _one_order(orders: Sequence[list[Any]], f: int) -> list[Any]:
             f"{next(order for order in orders if order != orders[0])}; use one order for all."
         )
     return orders[0]
+
+
+def _one_length(lengths: Sequence[int], f: int) -> int:
+    """The length that the lists of all blocks have."""
+    if len(set(lengths)) > 1:
+        raise ValueError(f"X: column {f} has lists of {sorted(set(lengths))} numbers; {EQUAL_LENGTHS}")
+    return lengths[0]
 
 
 def _n_rows(X: Table) -> int:

@@ -19,7 +19,7 @@ from .crosses import Cross, sees_all, with_crosses
 from .derivation import NO_DERIVATION, Derivation
 from .plain_tables import has_columns, plain_numbers
 from .rows import RemoteMatrix, plain
-from .tables import NOTHING_DERIVED, Categories, Derived, as_table, explain, is_missing, needs_reading
+from .tables import NOTHING_DERIVED, Categories, Derived, as_table, collected, explain, is_missing, needs_reading
 
 _OPTIONS: dict[str, Any] = {
     "dtype": [np.float64, np.float32],
@@ -81,7 +81,7 @@ class TableReader:
 
     @property
     def n_features(self) -> int:
-        """Number of features that trees see: those of the columns, then parts of dates, then crosses."""
+        """Number of features that trees see: those of the columns, then parts of dates and lists, then crosses."""
         return self.n_columns + len(self.derivation.parts) + len(self.crosses)
 
     def n_seen_by(self, member: int) -> int:
@@ -123,14 +123,14 @@ class TableReader:
         return total
 
     def with_parts(self, groups: Sequence[Sequence[int]]) -> list[list[int]]:
-        """Groups of columns as groups of features: parts of dates go with their columns."""
+        """Groups of columns as groups of features: parts of dates and lists go with their columns."""
         parts = [(feature, column) for feature, (column, _) in enumerate(self.derivation.parts, self.n_columns)]
         return [[*group, *(feature for feature, column in parts if column in group)] for group in groups]
 
     @property
     def derived(self) -> list[int]:
-        """The columns with derived numbers: dates and ordered categories."""
-        return sorted([*self.derivation.dates, *self.derivation.ordered])
+        """The columns with derived numbers: dates, ordered categories and lists."""
+        return sorted([*self.derivation.dates, *self.derivation.ordered, *self.derivation.lists])
 
     @property
     def numeric(self) -> list[int]:
@@ -144,6 +144,7 @@ class TableReader:
 
     def numbers(self, X: Table) -> Any:
         """X as a matrix of numbers for the kernels, with codes for categories."""
+        X = collected(X)
         read = None if self.categories.of or self.derivation else plain_numbers(X, self.n_columns, self.names)
         checked = _checked(X, "no_validation", self, False) if read is None else read
         return plain(with_crosses(checked, self.crosses))
@@ -195,7 +196,7 @@ class TableReader:
             return NOTHING_DERIVED
         table = np.empty((len(rows), self.n_columns), dtype=object)
         for i, values in enumerate(rows):
-            table[i] = values
+            table[i] = np.fromiter(values, dtype=object, count=len(values))  # lists would be read as an axis
         return self.derivation.apply(table, self._names)
 
     def _number_of(self, f: int, value: Any, row: int) -> float:

@@ -39,6 +39,8 @@ class Derived(NamedTuple):
 
 
 NOTHING_DERIVED = Derived({})
+EQUAL_LENGTHS = "lists must have the same length in all rows, and at least one number."
+"""What errors about columns of lists say."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,6 +186,11 @@ def as_table(X: Table) -> Any:
         )
     if hasattr(X, "collect") and not hasattr(X, "shape"):
         raise TypeError(f"X is a {type(X).__name__}, which is lazy; pass X.collect().")
+    if type(X).__module__.partition(".")[0] == "cudf":
+        raise TypeError(
+            f"X is a {type(X).__name__} of cuDF on a GPU. Pass X.to_cupy() with device='cuda' if all of its columns "
+            "are numbers; otherwise, pass X.to_pandas()."
+        )
     if not isinstance(X, (list, tuple)):
         return X
     try:
@@ -193,6 +200,11 @@ def as_table(X: Table) -> Any:
     if array.dtype.kind == "U" or (array.dtype.kind == "f" and array.ndim == 2 and any(_has_large(row) for row in X)):
         return np.array(X, dtype=object)
     return array
+
+
+def collected(X: Any) -> Any:
+    """X, which is computed if it is a LazyFrame of polars."""
+    return X.collect() if is_of(X, "polars", "LazyFrame") else X
 
 
 def _has_large(row: Any) -> bool:
@@ -381,7 +393,35 @@ class Columns:
             return self._X[:, f], missing(self._X[:, f])
         series = self._frame[:, f]
         values = np.asarray(series.to_numpy())
+        if values.ndim > 1:  # arrays of the same shape
+            values = np.fromiter(values, dtype=object, count=len(values))
         return values, np.asarray(series.is_null().to_numpy()) | missing(values)
+
+    def has_lists(self, f: int, first: Any) -> bool:
+        """Whether a column has lists; `first` is one of its values."""
+        kind = "" if self._frame is None else type(self._frame.schema[self._frame.columns[f]]).__name__
+        return kind in ("List", "Array") or isinstance(first, (list, np.ndarray))  # tuples may be categories
+
+    def lists(self, f: int, length: int | None = None) -> Array:
+        """The numbers of a column of lists: (row, number); NaN for missing lists. `length` is that of fit."""
+        values, absent = self.values(f)
+        rows, name = np.flatnonzero(~absent), self.names[f]
+        try:
+            present = [np.asarray(values[row], dtype=None if _is_float(values[row]) else np.float64) for row in rows]
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"X: column {name!r} has lists, but not all of them are of numbers: {error}.") from error
+        shapes = [numbers.shape for numbers in present]
+        wanted = (length,) if length is not None else shapes[0]
+        other = next((i for i, shape in enumerate(shapes) if shape != wanted or len(shape) != 1 or not shape[0]), None)
+        if other is not None:
+            where = f"in row {rows[0]:,}" if length is None else "in fit"
+            before = "" if shapes[other] == wanted else f", and {wanted} {where}"
+            raise ValueError(
+                f"X: column {name!r} has the shape {shapes[other]} in row {rows[other]:,}{before}; {EQUAL_LENGTHS}"
+            )
+        found = np.full((len(values), *wanted), np.nan, dtype=np.result_type(np.float32, *{x.dtype for x in present}))
+        found[rows] = present if present else np.nan
+        return found
 
     def dates(self, f: int) -> AnyArray | None:
         """The dates or durations of a column whose type is one of these, in its own time zone; None for others."""
@@ -412,10 +452,19 @@ class Columns:
         return as_frame(self._X)
 
 
+def _is_float(values: Any) -> bool:
+    return isinstance(values, np.ndarray) and values.dtype in (np.float32, np.float64)
+
+
 def is_of_pandas(value: object, kind: str) -> bool:
     """Whether a value has one of the types of pandas, which is imported if there are such values."""
-    pandas = sys.modules.get("pandas")
-    return pandas is not None and isinstance(value, getattr(pandas, kind))
+    return is_of(value, "pandas", kind)
+
+
+def is_of(value: object, library: str, kind: str) -> bool:
+    """Whether a value has one of the types of a library, which is imported if there are such values."""
+    module = sys.modules.get(library)
+    return module is not None and isinstance(value, getattr(module, kind))
 
 
 def _distinct(values: Sequence[Any]) -> tuple[list[Any], NDArray[np.intp]]:

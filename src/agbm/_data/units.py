@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from .._base import _native
 from .._base.types import AnyArray
 from .dates import DATES, ISO, from_objects, parse
-from .tables import column_names, missing
+from .tables import column_names, is_of, missing
 
 Unit = Literal["rows", "groups", "time"]
 """By what rows are held out: at random, as whole groups, or the later ones."""
@@ -52,6 +52,8 @@ class GivenUnit(NamedTuple):
 
 def _values(X: Any, given: Any, name: Unit) -> Any:
     """The values of groups or times; `given` may be the name of a column of X, if X is a data frame."""
+    if isinstance(given, str) and is_of(X, "polars", "LazyFrame"):  # a second result may have another order of rows
+        raise TypeError(f"{name}={given!r}: X is a LazyFrame; pass X.collect() to name one of its columns.")
     if not isinstance(given, str) or X is None or not (hasattr(X, "columns") or hasattr(X, "column_names")):
         return given  # datasets read their columns themselves
     names = list(X.columns) if hasattr(X, "iloc") or hasattr(X, "__dask_graph__") else column_names(X)

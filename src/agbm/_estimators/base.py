@@ -24,7 +24,7 @@ from .._base.types import AnyArray, Table, Values
 from .._core.methods import METHODS, Method, RemembersNames, method_of, owners_of
 from .._core.training import Watcher
 from .._data.rows import Given
-from .._data.tables import is_on_gpu
+from .._data.tables import collected, is_on_gpu
 from .._data.units import GivenUnit, Unit
 from .._engines.device import chosen_device, model_on_device, predict_elsewhere, rows_of_device
 from .._fit.checks import check_combinations, stopping_settings, watched_rows
@@ -240,6 +240,7 @@ class BaseAGBM(KnowsNames, ABC):
 
     def _received(self, given: Given) -> Given:
         """The rows, of which only X may be on a GPU."""
+        given = given._replace(X=collected(given.X))
         device = chosen_device(self.device, given.X)
         return given if device == "cpu" else rows_of_device(device).received(given)
 
@@ -291,6 +292,7 @@ class BaseAGBM(KnowsNames, ABC):
     def _update(self, given: Given, validation: Given, wanted: Wanted, source: RowSource | None = None) -> Self:
         self._validate_params()
         given, unit = _unit_of(given)
+        given, validation = (rows._replace(X=collected(rows.X)) for rows in (given, validation))
         given, validation = self._with_labels(given), self._with_labels(validation, "y_val")
         return self._keep(updated(self, self._kind, given, unit, validation, wanted, source), dict(self.notes_))
 

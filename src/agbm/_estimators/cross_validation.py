@@ -15,6 +15,7 @@ from .._base.types import Table, Values
 from .._data.batches import blocks_of
 from .._data.hold_out import stratified_folds, time_folds
 from .._data.rows import Given
+from .._data.tables import collected
 from .._data.units import GivenUnit, keys_of
 from .._fit.checks import check_combinations
 from .._fit.planning import Request, checkpoints_of
@@ -136,7 +137,7 @@ def cv(
     ((3,), (442,))
     >>> model = agbm.AGBMRegressor(**result.best_params).fit(X, y)
     """
-    unit = GivenUnit.of(X, groups, time)
+    unit, X = GivenUnit.of(X, groups, time), collected(X)
     template = _template(estimator, scoring)
     settings = replace(Settings.of(template), device="cpu")
     _check_table(X, y, sample_weight)

@@ -368,11 +368,11 @@ def _monotone(
         )
     if not constrained.any():
         return ()
-    of_dates = [f for f in reader.derivation.dates if constrained[f]]
-    if of_dates:
+    several = [f for f in sorted(reader.derivation.several) if constrained[f]]
+    if several:
         raise ValueError(
-            f"monotonic_cst={given!r}: columns {of_dates} are dates, of which parts repeat; use 0 for them, or "
-            "convert them to numbers."
+            f"monotonic_cst={given!r}: columns {several} are dates, of which parts repeat, or lists; use 0 for them, "
+            "or convert them to numbers."
         )
     same = bool((monotone == monotone[0]).all())
     if not same and request.settings.multi_strategy == "multi_output_tree":

@@ -95,8 +95,8 @@ class Predictor:
             )
         if self._reader.derived:
             raise TypeError(
-                f"X: columns {self._reader.derived} of the model are dates or ordered categories, and no column has a "
-                "name; use predict, or fit a table whose columns have names."
+                f"X: columns {self._reader.derived} of the model are dates, ordered categories or lists, and no column "
+                "has a name; use predict, or fit a table whose columns have names."
             )
         if X.dtype not in FLOATS:
             raise TypeError(f"X must be a NumPy array of type float32 or float64; got {X.dtype}.")

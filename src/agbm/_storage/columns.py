@@ -1,4 +1,4 @@
-"""Columns in model files: categories, dates and ordered categories."""
+"""Columns in model files: categories, dates, ordered categories and lists."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .._base import _native
 from .._base.types import AnyArray
 from .._data.crosses import SIGNS, Cross
 from .._data.dates import FORMS, PARTS
@@ -15,6 +16,9 @@ from .._data.reader import TableReader
 from .._data.text_columns import NUMBER
 from . import values as stored_values
 from .container import ModelFileError, Stored, shortened
+
+LIST = "list"
+"""The form of columns of lists."""
 
 
 def category_arrays(section: str, categories: Mapping[int, list[Any]]) -> dict[str, AnyArray]:
@@ -43,28 +47,39 @@ def restored_categories(section: str, n_features: int, stored: Stored) -> dict[i
 
 
 def described_derivation(derivation: Derivation) -> list[list[Any]]:
-    """Columns of dates, and of text that is numbers: column, form of the text, parts, and text that is missing."""
+    """Columns of dates, and of text that is numbers: column, form of the text, parts, and text that is missing.
+
+    Of lists, their length is the only part.
+    """
     columns = dict(derivation.dates) | {f: DateColumn(NUMBER, (), of) for f, of in derivation.numbers.items()}
-    return [[f, of.form, list(of.parts), list(of.unread)] for f, of in sorted(columns.items())]
+    entries = [[f, of.form, list(of.parts), list(of.unread)] for f, of in columns.items()]
+    return sorted([*entries, *([f, LIST, [length], []] for f, length in derivation.lists.items())])
 
 
 def restored_derivation(n_columns: int, categories: Collection[int], stored: Stored) -> Derivation:
-    """How dates and ordered categories become numbers."""
+    """How dates, ordered categories and lists become numbers."""
     if "derivation" not in stored.description:
         return NO_DERIVATION
     columns: dict[int, DateColumn] = {}
+    lists: dict[int, int] = {}
     for entry in stored.entry("derivation", list):
         match entry:
             case [int(f), str(form), list(parts), list(unread)] if 0 <= f < n_columns and _is_form(form, parts, unread):
                 columns[f] = DateColumn(form, tuple(parts), tuple(unread))
+            case [int(f), str(form), [int(length)], []] if form == LIST and 0 <= f < n_columns and length > 0:
+                lists[f] = length
+                columns[f] = DateColumn(LIST, ())
             case _:
-                raise ModelFileError(f"derivation: {shortened(entry)} is not a column of dates or numbers")
+                raise ModelFileError(f"derivation: {shortened(entry)} is not a column of dates, numbers or lists")
+    if n_columns + sum(lists.values()) > _native.MAX_FEATURES:
+        raise ModelFileError(f"derivation: lists have more than {_native.MAX_FEATURES} numbers")
     ordered = restored_categories("ordered", n_columns, stored)
     several = sorted((columns.keys() & ordered.keys()) | (set(categories) & (columns.keys() | ordered.keys())))
     if several or list(columns) != sorted(columns) or len(columns) != len(stored.entry("derivation", list)):
         raise ModelFileError("derivation: columns must increase, and be of one kind each")
-    dates = {f: column for f, column in columns.items() if column.form != NUMBER}
-    return Derivation(dates, ordered, {f: column.unread for f, column in columns.items() if f not in dates})
+    dates = {f: column for f, column in columns.items() if column.form not in (NUMBER, LIST)}
+    numbers = {f: column.unread for f, column in columns.items() if column.form == NUMBER}
+    return Derivation(dates, ordered, numbers, lists)
 
 
 def restored_crosses(reader: TableReader, stored: Stored) -> list[Cross]:

@@ -116,12 +116,16 @@ def check_top(top: int) -> None:
 
 
 def as_array(model: BaseAGBM, X: Table) -> NDArray[Any]:
-    """A table of any kind as an array: numbers with NaN or, if there are categories or dates, objects with None."""
-    columns, dates = feature_columns(model, X, range(model.n_features_in_)), model.model_.reader.derivation.dates
-    all_numbers = not dates and not model.model_.listed_values
+    """A table of any kind as an array: numbers with NaN or, if there are others, objects with None."""
+    reader = model.model_.reader
+    columns, dates = feature_columns(model, X, range(model.n_features_in_)), reader.derivation.dates
+    all_numbers = not dates and not reader.derivation.lists and not model.model_.listed_values
     array = np.empty((len(columns[0]), len(columns)), dtype=np.float64 if all_numbers else object)
     for feature, column in enumerate(columns):
         array[:, feature] = list(from_days(column)) if feature in dates else column
+    for feature in reader.derivation.lists:
+        numbers = np.column_stack(feature_columns(model, X, reader.with_parts([[feature]])[0]))
+        array[:, feature] = np.fromiter(numbers, dtype=object, count=len(numbers))
     return array
 
 

@@ -63,7 +63,7 @@ def partial_dependence(
         raise ValueError(f"features={features!r} must be a list, such as [{features!r}].")
     entries = [entry if isinstance(entry, (tuple, list)) else (entry,) for entry in features]
     panels = [tuple(feature_position(model, feature) for feature in entry) for entry in entries]
-    _check_dates(model, panels, recursion)
+    _check_panels(model, panels, recursion)
     axes = _panels(len(panels), n_cols, ax)
     lines: dict[str, Any] = {"line_kw": {"color": BLUE, "linewidth": 1.8}}
     if kind != "average":
@@ -88,8 +88,15 @@ def partial_dependence(
     return axes[0] if len(axes) == 1 else np.array(axes, dtype=object)
 
 
-def _check_dates(model: BaseAGBM, panels: Sequence[Sequence[int]], recursion: bool) -> None:
+def _check_panels(model: BaseAGBM, panels: Sequence[Sequence[int]], recursion: bool) -> None:
+    """Raise ValueError for lists, and for dates where they cannot be varied."""
     for panel in panels:
+        lists = [feature_names(model)[f] for f in panel if f in model.model_.reader.derivation.lists]
+        if lists:
+            raise ValueError(
+                f"features: {lists} are lists, which partial dependence cannot vary; choose others, or see their "
+                "contributions with plot.contributions."
+            )
         dates = [feature_names(model)[f] for f in panel if f in model.model_.reader.derivation.dates]
         if dates and recursion:
             raise ValueError(

@@ -73,19 +73,20 @@ def growths(draw):
     rows = np.sort(rng.choice(n, rng.integers(1, n + 1), replace=False)) if draw(st.booleans()) else None
     cuts = cuts_of(rng, n, draw(st.integers(1, 6)))
     n_outputs = draw(st.integers(0, 2))
-    return X, categorical, residuals, hessians, repeats, rows, cuts, draw(st.sampled_from([0, 5])), n_outputs
+    l1 = draw(st.sampled_from([0.0, float(np.abs(residuals).mean())]))
+    return X, categorical, residuals, hessians, repeats, rows, cuts, draw(st.sampled_from([0, 5])), n_outputs, l1
 
 
 @pytest.mark.slow
 @settings(max_examples=2 * settings.default.max_examples)
 @given(growths())
 def test_trees_grown_from_sums_equal_those_grown_on_rows(growth):
-    X, categorical, residuals, hessians, repeats, rows, cuts, max_leaf_nodes, n_outputs = growth
+    X, categorical, residuals, hessians, repeats, rows, cuts, max_leaf_nodes, n_outputs, l1 = growth
     bins = Bins.from_data(X, 255, None, category_counts(X, categorical), np.array(residuals))
     matrix = bins.encode(X, 1)
     rules = RULES | {"max_leaf_nodes": max_leaf_nodes, "n_threads": 1}
     how = {"features": None, "node_share": 1.0, "seed": 0, "min_hessian_leaf": 0.0, "l2_regularization": [0.0]}
-    how["n_outputs"] = n_outputs
+    how |= {"n_outputs": n_outputs, "l1_regularization": l1}
     chosen = None if rows is None else rows.astype(np.uint32)
     *parts, values = _native.Grower(matrix, bins.flat_thresholds, **rules).grow(
         residuals=residuals, hessians=hessians, repeats=repeats, rows=chosen, **how

@@ -173,6 +173,9 @@ def describe_columns(X: Table, categorical_features: CategoricalFeatures = "from
     categorical = derivation.others(categorical_mask(table, categorical_features))
     for f, name in enumerate(names):
         values, absent = columns.values(f)
+        if f in derivation.lists:
+            found.append(Column(name, "list", float(np.mean(absent))))
+            continue
         distinct = len(set(values[~absent].tolist()))
         kind = "category" if categorical[f] or f in derivation.ordered else "number"
         found.append(Column(name, "date" if f in derivation.dates else kind, float(np.mean(absent)), distinct))

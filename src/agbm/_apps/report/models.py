@@ -132,8 +132,8 @@ def _contributions(model: Estimator, X: AnyArray, target: object, rows: str) -> 
 
 
 def _dependence(model: Estimator, X: AnyArray, target: object, rows: str) -> list[Section]:
-    order, dates = np.argsort(-model.feature_importances_, kind="stable"), model.model_.reader.derivation.dates
-    shown = [f for f in order.tolist() if model.split_counts_[f] > 0 and f not in dates and _has_values(X[:, f])]
+    order, several = np.argsort(-model.feature_importances_, kind="stable"), model.model_.reader.derivation.several
+    shown = [f for f in order.tolist() if model.split_counts_[f] > 0 and f not in several and _has_values(X[:, f])]
     shown = shown[:PANELS]
     if not shown:
         return []

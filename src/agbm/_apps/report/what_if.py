@@ -99,7 +99,7 @@ def _data(model: Estimator, fitted: View, test: Predictions) -> dict[str, Any]:
     used = _used_inputs(fitted)
     n_rows = min(len(numbers), MOST_ROWS, max(1, MOST_VALUES // max(len(used), 1)))
     order = np.argsort(-model.feature_importances_, kind="stable")
-    important = [f for f in order.tolist() if model.split_counts_[f] > 0]
+    important = [f for f in order.tolist() if model.split_counts_[f] > 0 and f not in reader.derivation.lists]
     shown = important[:MOST_FEATURES]
     return {
         "rows": [[_or_null(x) for x in row] for row in numbers[:n_rows, used].tolist()],

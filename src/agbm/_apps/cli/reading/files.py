@@ -309,6 +309,8 @@ def _kind_of(type: DataType) -> str:
         return "category"
     if types.is_temporal(type):
         return "time"
+    if types.is_list(type) or types.is_large_list(type) or types.is_fixed_size_list(type):
+        return "list" if _kind_of(type.value_type) == "number" else "other"
     return "other"
 
 
