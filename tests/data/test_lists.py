@@ -168,7 +168,7 @@ def test_errors_of_what_knows_one_number_per_column(rows):
         AGBMRegressor(**FAST).fit(table.assign(**{"e[2]": a}), y)
     with pytest.raises(ValueError, match=r"columns \[0\] are dates, of which parts repeat, or lists"):
         AGBMRegressor(monotonic_cst={"e": 1}).fit(table, y)
-    with pytest.raises(ValueError, match=r"\['e'\] are dates or lists, which partial dependence cannot vary"):
+    with pytest.raises(ValueError, match=r"\['e'\] are lists, which partial dependence cannot vary"):
         agbm.plot.partial_dependence(model, table, ["e"])
 
     def batches():

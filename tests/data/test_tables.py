@@ -119,6 +119,21 @@ class TestSameModelFromEveryTable:
             AGBMRegressor(max_iter=5, categorical_features=wanted).fit(table, y).predict(table), expected
         )
 
+    @pytest.mark.parametrize("in_batches", [False, True])
+    def test_sentences_that_do_not_come_again_give_a_warning(self, in_batches):
+        table = pd.DataFrame({"note": [f"visit {i} of a patient" for i in range(120)], "code": ["a", "b"] * 60})
+        y = np.arange(120.0)
+
+        def fit(table, **parameters):
+            model = AGBMRegressor(max_iter=2, **parameters)
+            return model.fit(Batches(lambda: iter([(table, y)]))) if in_batches else model.fit(table, y)
+
+        with pytest.warns(UserWarning, match=r"'note' has 120 different texts in 120 rows.* TF-IDF .*'Long text'"):
+            fit(table)
+        fit(table, categorical_features=["note"])
+        fit(table.assign(note=[f"id {i}" for i in range(120)]))
+        fit(table.assign(note=[f"visit {i % 50} of a patient" for i in range(120)]))
+
     @pytest.mark.parametrize("make", [pl.DataFrame, pa.table, pd.DataFrame])
     def test_numbers(self, regression, make):
         X, y = regression

@@ -39,6 +39,8 @@ class Derived(NamedTuple):
 
 
 NOTHING_DERIVED = Derived({})
+# A column of sentences is warned about if it has more different ones than this, and than half of its rows.
+FEWEST_TEXTS = 50
 EQUAL_LENGTHS = "lists must have the same length in all rows, and at least one number."
 """What errors about columns of lists say."""
 
@@ -58,6 +60,18 @@ class Categories:
         weights = None if weight is None else whole_weights(weight, weight_step(weight))
         sums = category_sums(X, features, [weights])
         return cls({f: by_weight({value: total for value, (total,) in seen.items()}) for f, seen in sums.items()})
+
+    def warn_of_unique_text(self, n_rows: int, named: NDArray[np.bool_], names: Sequence[Any]) -> None:
+        """Warn about columns of text, other than the named ones, of which most rows have a value of their own."""
+        for f, known in self.of.items():
+            if not named[f] and len(known) > max(FEWEST_TEXTS, n_rows / 2) and _are_sentences(known):
+                warnings.warn(
+                    f"X: column {names[f]!r} has {len(known):,} different texts in {n_rows:,} rows, which say almost "
+                    "nothing as categories. Drop it, or turn the text into numbers, such as by TF-IDF and truncated "
+                    "SVD (see 'Long text' in the guide to columns). Name it in categorical_features to keep it.",
+                    UserWarning,
+                    stacklevel=2,
+                )
 
     def counts(self, n_features: int) -> NDArray[np.intp]:
         """For each feature, the number of its categories; 0 for numeric features."""
@@ -153,6 +167,12 @@ class Categories:
                 if form in self._number[f]:
                     return value, self.of[f][int(self._number[f][form])]
         return None
+
+
+def _are_sentences(categories: Sequence[Any]) -> bool:
+    """Whether the categories are text, with at least three words on average."""
+    some = categories[:UNKNOWN_TO_LOOK_AT]
+    return all(isinstance(text, str) for text in some) and sum(len(text.split()) for text in some) >= 3 * len(some)
 
 
 def _forms(value: object) -> Iterator[Any]:

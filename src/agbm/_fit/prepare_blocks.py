@@ -93,6 +93,8 @@ def prepared_blocks(request: Request, source: RowSource, blocks: GivenBlocks, va
     looked = _look(request, BlockTable(labelled, n_used), reader, step)
     known = reader.with_categories(looked.categories)
     if request.known is None:
+        named = named_mask(given.head, request.settings.categorical_features)
+        looked.categories.warn_of_unique_text(sum(n_used), named, column_names(given.head))
         known = known.with_crosses(_crosses_of(request, source, as_table(given.head), known, labels, labelled, n_used))
 
     def identity(parts: dict[str, str]) -> str:

@@ -104,7 +104,10 @@ def _learned_reader(request: Request, given: Given) -> tuple[Any, TableReader]:
     derivation.warn_of_unread(looks, column_names(table))
     mask = derivation.others(categorical_mask(table, wanted))
     reader = TableReader.of_columns(request.settings.estimator, X).with_derivation(derivation)
-    return X, reader.with_categories(Categories.learn(table, mask, weight))
+    categories = Categories.learn(table, mask, weight)
+    if categories.of:
+        categories.warn_of_unique_text(table.shape[0], named_mask(table, wanted), column_names(table))
+    return X, reader.with_categories(categories)
 
 
 def _rows_of(
