@@ -195,6 +195,7 @@ def test_lazy_frames_are_computed(rows):
     model = AGBMRegressor(**FAST).fit(lazy, y, X_val=lazy, y_val=y)
     expected = model.predict(lazy.collect())
     assert np.array_equal(model.predict(lazy), expected)
+    assert model.score(lazy, y) == model.score(lazy.collect(), y)
     assert np.array_equal(model.update(lazy, y, mode="leaves", old_weight=0.0).predict(lazy), expected)
     assert agbm.cv(AGBMRegressor(**FAST), lazy, y, cv=2).best_iteration > 0
 

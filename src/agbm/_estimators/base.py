@@ -382,7 +382,7 @@ class BaseAGBM(KnowsNames, ABC):
     def explain(self, X: Table, background: Table | None = None) -> Any:
         """Return predict_contributions(X, background) as a shap.Explanation, for the plots of shap (extra: explain)."""
         check_is_fitted(self)
-        return _explanation(self, X, background)
+        return _explanation(self, collected(X), background)
 
     def reasons(self, X: Table, top: int = 3, background: Table | None = None) -> list[str]:
         """Explain the prediction of each row in words, with the `top` features that change it most.
@@ -395,6 +395,7 @@ class BaseAGBM(KnowsNames, ABC):
         check_is_fitted(self)
         if not isinstance(top, (int, np.integer)) or top < 1:
             raise ValueError(f"top={top!r} must be a positive integer.")
+        X = collected(X)
         found = self.model_.contributions(X, threads.resolve(self.n_jobs), background)
         return reasons(self.model_, X, found, top)
 
