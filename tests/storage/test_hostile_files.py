@@ -40,7 +40,7 @@ def many_iterations(description, arrays, n=5_000):
     for name in arrays:
         if name.startswith("history."):
             arrays[name] = np.resize(arrays[name], n + 1)
-        elif not name.startswith(("feature_names", "categories.", "origin.", "chain")):
+        elif not name.startswith(("feature_names", "categories.", "origin.", "chain", "profile.")):
             arrays[name] = np.tile(arrays[name], n)
     arrays["chain"] = np.zeros(32 * (n + 4), np.uint8)
     arrays["history.iteration"] = np.arange(n + 1)
@@ -49,7 +49,11 @@ def many_iterations(description, arrays, n=5_000):
 
 
 def many_categories(values):
-    return lambda description, arrays: arrays.update(category_arrays("categories", {0: values}))
+    def change(description, arrays):
+        arrays.update(category_arrays("categories", {0: values}))
+        del arrays["profile.size"]  # that of a column of numbers
+
+    return change
 
 
 def many_names(description, arrays):
@@ -61,6 +65,13 @@ def many_lists(description, arrays):
     description["parameters"]["monotonic_cst"] = [[] for _ in range(100_000)]
 
 
+def many_profiles(description, arrays, n=1_000):
+    """As many columns as profiles have, with the smallest one each."""
+    description["n_features"] = n
+    arrays["profile.size"] = np.tile(np.array([0, 2], np.int32), n)
+    arrays["profile.edge"], arrays["profile.count"] = np.zeros(0), np.zeros(2 * n, np.int32)
+
+
 CLAIMS = {
     "iterations": (many_iterations, FACTOR),
     "integers": (many_categories(list(range(1000, 80_000))), FACTOR),
@@ -70,6 +81,7 @@ CLAIMS = {
     "one wide character": (many_categories(["a" * 10**6 + "\U00010000"]), FACTOR),
     "names": (many_names, FACTOR),
     "lists": (many_lists, DESCRIPTION_FACTOR),
+    "profiles": (many_profiles, FACTOR),
     "features": (lambda description, arrays: description.update(n_features=2**24), FACTOR),
 }
 

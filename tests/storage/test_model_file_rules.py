@@ -362,10 +362,25 @@ class TestRulesOfModels:
                 refused(written, "sizes|type|checksum|trees")
             written.write_bytes(whole)
             rewrite(written, lambda description, arrays, name=name: arrays.pop(name))
-            if name == "chain":  # older files have none
+            if name in ("chain", "profile.size"):  # older files have none
                 agbm.load(written)
             else:
                 refused(written, f"sections: section '{name}' is missing")
+
+    @pytest.mark.parametrize(
+        ("name", "place", "value", "rule"),
+        [
+            ("profile.size", 0, -1, "profile: section 'profile.size'"),
+            ("profile.size", 0, 65, "profile: section 'profile.size'"),
+            ("profile.size", 1, 2, "profile: section 'profile.size'"),
+            ("profile.edge", 1, -1e300, "profile: edges must be ascending"),
+            ("profile.edge", 0, np.nan, "profile: edges must be ascending"),
+            ("profile.count", 3, -1, "profile: counts must not be negative"),
+        ],
+    )
+    def test_profiles(self, written, name, place, value, rule):
+        rewrite(written, lambda description, arrays: np.put(arrays[name], place, value))
+        refused(written, rule)
 
     def test_very_deep_trees_are_refused(self, regression, tmp_path):
         X, y = regression
@@ -427,9 +442,9 @@ class TestFuzzing:
 
     @settings(max_examples=2 * settings.default.max_examples)
     @given(data=st.data())
-    def test_changed_numbers(self, data, tmp_path_factory):
+    def test_changed_numbers(self, data, model_bytes, tmp_path_factory):
         path = tmp_path_factory.getbasetemp() / "fuzzed.agbm"
-        shutil.copyfile(KEPT_FILE, path)
+        path.write_bytes(data.draw(st.sampled_from([KEPT_FILE.read_bytes(), model_bytes])))
 
         def change(description, arrays):
             for name in data.draw(st.lists(st.sampled_from(sorted(arrays)), min_size=1, max_size=3)):

@@ -28,6 +28,7 @@ from .._data.crosses import Cross, with_crosses
 from .._data.derivation import Derivation
 from .._data.digest import RowDigest, Shape
 from .._data.offsets import check_both
+from .._data.profile import Profile, profile_of_sample, thinned
 from .._data.reader import TableReader
 from .._data.rows import Given
 from .._data.tables import as_table, column_names, named_mask
@@ -101,6 +102,7 @@ def prepared_blocks(request: Request, source: RowSource, blocks: GivenBlocks, va
         return identity_of(parts, _digested(request, training, n_training, reader))
 
     plan = make_plan(request, known, labels, start_scores.loss, weighed[0].units, validation is not None, identity)
+    profile = _profile(looked, known) if source.shows_rows and not plan.is_trial else None
     looked = replace(looked, sample=with_crosses(looked.sample, known.crosses))
     bins, crowded = bins_of_all(looked, request.settings.max_bins, plan.n_threads)
     looked = replace(looked, sample=looked.sample[:0])  # frees its memory before the matrix is allocated
@@ -123,7 +125,7 @@ def prepared_blocks(request: Request, source: RowSource, blocks: GivenBlocks, va
         return Member(begun[0].start, bound, learner, fitter, plan.seed_of(number), plan.earlier_of(number))
 
     members = make_members(plan, member, range(plan.n_members) if plan.held_out else [0] * plan.n_members)
-    return Run(plan, known, labels, members, (), data, request.unit)
+    return Run(plan, known, labels, members, (), data, request.unit, profile)
 
 
 def _started(
@@ -145,6 +147,12 @@ def _empty_digest(
     n_validation = 0 if following is None else sum(following.n_rows)
     first = weighed[0]
     return RowDigest.of(Shape(n_given, n_validation, first.n_labels, first.labels.n_outputs, reader.n_features))
+
+
+def _profile(looked: Looked, reader: TableReader) -> Profile:
+    """The profile of the columns of blocks."""
+    n_rows = len(looked.sample)
+    return profile_of_sample(looked.sample[thinned(n_rows)], n_rows, reader.n_columns, looked.sampled_categories)
 
 
 def _reader_of(request: Request, given: Gathered) -> TableReader:

@@ -18,6 +18,7 @@ from .._data.crosses import CrossedTable
 from .._data.derivation import Derivation, has_more_than_numbers, look
 from .._data.digest import digest_of_table
 from .._data.offsets import added, check_both
+from .._data.profile import profile_of_table
 from .._data.reader import TableReader
 from .._data.rows import VALIDATION, Given, RemoteMatrix, Rows, RowSet, plain
 from .._data.tables import Categories, as_table, categorical_mask, column_names, named_mask
@@ -64,10 +65,11 @@ def prepared_table(
     here = cast(LocalSource, source)  # the rows of others are in blocks
     members = members_of_table(request, reader, labels, rows, plan, here)
     n_watched = sum(of.n for of in rows.watched)
-    data = None
+    data = profile = None
     if not plan.is_trial:
+        profile = profile_of_table(X, reader.n_columns, reader.categories)
         data = digest_of_table(rows, n_given, rows.n - n_watched, labels.n_outputs, request.n_threads)
-    return Run(plan, reader, labels, members, rows.watched, data, request.unit)
+    return Run(plan, reader, labels, members, rows.watched, data, request.unit, profile)
 
 
 def _with_views(request: Request, reader: TableReader, labels: Labels, rows: Rows) -> tuple[TableReader, Rows]:

@@ -14,6 +14,7 @@ from .._core.learners import Fitter, Learner
 from .._core.methods import Method
 from .._core.objective import Objective
 from .._data.digest import RowDigest
+from .._data.profile import Profile
 from .._data.reader import TableReader
 from .._data.rows import RowSet
 from .._labels.base import Labels
@@ -83,6 +84,8 @@ class Run(NamedTuple):
     """The digest of all rows but these; None for a trial or a cross-validation, or if it must not be known."""
     held_out_by: str = "rows"
     """By what rows are held out: "rows", "groups" or "time"."""
+    profile: Profile | None = None
+    """That of the same rows, except for those of X_val; None in the same cases."""
 
     @property
     def start(self) -> Any:

@@ -168,7 +168,7 @@ def fitted_model(run: Run, settings: Settings, trained: Trained) -> FittedModel:
         folded=fold(ensembles, run.members[0].learner.combine, run.labels.n_outputs), parameters=parameters,
         fingerprints=_known_fingerprints(parameters), resolved=trained.resolved, seed=plan.seed,
         held_out=plan.held_out, history=trained.history,
-        origin=None if run.data is None else Origin(library_version(), run.data),
+        origin=None if run.data is None else Origin(library_version(), run.data), profile=run.profile,
     )  # fmt: skip
 
 

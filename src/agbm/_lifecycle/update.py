@@ -184,7 +184,7 @@ def _with_more_trees(model: FittedModel, settings: Settings, rows: NewRows) -> F
     return replace(
         _followed_by(model, trained, run.members[0].learner), labels=run.labels, start=start,
         resolved=trained.resolved, seed=run.plan.seed, held_out=run.plan.held_out,
-        updates=(*model.updates, begins), baseline=baseline_of_fit(run, trained.functions),
+        updates=(*model.updates, begins), baseline=baseline_of_fit(run, trained.functions), profile=run.profile,
     )  # fmt: skip
 
 
@@ -271,7 +271,7 @@ class _KnownModel:
             objective = replace(objective, start=_end_of(objective, trained.ensembles, fitters))
         return replace(
             found, labels=self.run.labels, updates=(*model.updates, ("leaves", 0)), held_out=False,
-            baseline=baseline_of_fit(self.run, trained.functions),
+            baseline=baseline_of_fit(self.run, trained.functions), profile=self.run.profile,
         )  # fmt: skip
 
     def _member_run(
@@ -341,6 +341,7 @@ class _KnownModel:
             model, labels=self.run.labels, start=start, ensembles=ensembles,
             folded=fold(ensembles, learner.combine, model.n_outputs), history=self._history(ensembles, objective),
             updates=(*model.updates, ("weights", 0)), baseline=baseline_of_fit(self.run, [f]),
+            profile=self.run.profile,
         )  # fmt: skip
 
     def _parts(self, groups: Sequence[range], objective: LocalObjective) -> list[Array]:

@@ -17,6 +17,7 @@ from .._core.learners import Model, Predict, WeightedSum, on_threads
 from .._core.methods import Method
 from .._core.spread_level import SPREAD_LEVEL, spread_of, with_level
 from .._data.digest import RowDigest
+from .._data.profile import Profile
 from .._data.reader import TableReader
 from .._labels.base import Labels, Result
 from .._losses import Loss
@@ -78,6 +79,9 @@ class FittedModel:
     """For Cox's loss, the cumulative hazard of a row with score 0 at the times of the labels."""
     origin: Origin | None = None
     """None if the model is not that of a single fit."""
+    profile: Profile | None = None
+    """How the columns of the rows were distributed that the model was last fitted to or updated with; None if unknown.
+    Nothing that is predicted depends on it."""
 
     def __getstate__(self) -> dict[str, Any]:
         """The state without what follows from it."""

@@ -30,13 +30,14 @@ def fingerprint(description: Mapping[str, Any], arrays: Mapping[str, AnyArray]) 
     """The fingerprint of the model in a file: a digest of everything that its predictions depend on."""
     entries = {name: entry for name, entry in description.items() if name not in _OF_TRAINING}
     return digest_of(
-        entries, {name: array for name, array in arrays.items() if not name.startswith(("history.", "origin."))}
+        entries,
+        {name: array for name, array in arrays.items() if not name.startswith(("history.", "origin.", "profile."))},
     )
 
 
 # The links of a chain that come before and after those of iterations, with their entries and sections.
 _FIRST_LINKS: dict[str, tuple[set[str], tuple[str, ...]]] = {
-    "origin": ({"origin"}, ("origin.",)),
+    "origin": ({"origin"}, ("origin.", "profile.")),
     "parameters": ({"estimator", "fitted_parameters", "resolved", "seed", "held_out"}, ()),
     "start": (
         {

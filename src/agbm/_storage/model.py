@@ -34,6 +34,7 @@ from .._tree.forest import Stack
 from . import calibration as stored_calibration
 from . import container as model_file
 from . import labels as stored_labels
+from . import profile as stored_profile
 from . import values as stored_values
 from .columns import (
     category_arrays,
@@ -216,6 +217,8 @@ def arrays_of(model: FittedModel) -> dict[str, AnyArray]:
     arrays |= stored_calibration.to_arrays(model.calibration)
     if model.origin is not None:
         arrays |= _arrays_of_origin(model.origin.data)
+    if model.profile is not None:
+        arrays |= stored_profile.to_arrays(model.profile)
     if model.baseline is not None:
         arrays["baseline"] = model.baseline
     for name, dtype in _HISTORY.items():
@@ -267,6 +270,7 @@ def restore(stored: Stored, estimators: Mapping[str, type]) -> Saved:
         ),
         baseline=_restored_baseline(labels, stored),
         origin=None if origin is None else Origin(*origin),
+        profile=stored_profile.restored(reader, stored),
     )
     return Saved(estimator, model, _restored_notes(stored), restored_chain(stored, len(ensembles[0])))
 

@@ -465,9 +465,9 @@ def feature_thresholds(column: AnyArray, max_bins: int, weight: Array) -> Array:
     first = np.flatnonzero(np.append(True, values[1:] != values[:-1]))
     distinct = values[first]
     if len(distinct) <= max_bins:
-        return _between(distinct[:-1], distinct[1:])
+        return between(distinct[:-1], distinct[1:])
     cuts = _quantile_cuts(np.add.reduceat(weight, first), max_bins)
-    return _between(distinct[cuts], distinct[cuts + 1])
+    return between(distinct[cuts], distinct[cuts + 1])
 
 
 def _quantile_cuts(counts: Array, max_bins: int) -> NDArray[np.intp]:
@@ -493,7 +493,7 @@ def _quantile_cuts(counts: Array, max_bins: int) -> NDArray[np.intp]:
     return np.union1d(own, nearest)
 
 
-def _between(low: Array, high: Array) -> Array:
+def between(low: Array, high: Array) -> Array:
     """Midpoints t with low <= t < high, even if the sum overflows or no number lies between low and high.
 
     Next to an infinity, t is the lower value.

@@ -25,6 +25,7 @@ from ..._tree.bins import NO_CATEGORIES, Bins, GroupedCategories, means_of, resi
 from .. import derivation as columns
 from ..derivation import NO_DERIVATION, Derivation
 from ..digest import RowDigest, taken, vectors_of
+from ..profile import Counts
 from ..rows import plain
 from ..tables import Categories, as_table, by_weight, categorical_mask, category_sums, named_mask, needs_reading
 from ..tables import missing_columns as missing_columns_of
@@ -43,6 +44,8 @@ class Looked:
     categories: Categories
     category_weight: dict[int, Array]
     """Weights of the categories in the training rows, by code."""
+    sampled_categories: dict[int, Counts]
+    """Rows of the sample by code; unknown categories, which an earlier fit does not have, follow the last one."""
     sample: AnyArray
     """Training rows that thresholds are computed from, in the order of the matrix."""
     sample_weights: Weights | None
@@ -69,11 +72,12 @@ class BlockTable:
         if known is None:
             numbers = self._numbers_after_all(given)
             sums = {f: of_value for f, of_value in sums.items() if f not in numbers}
-            known = Categories({f: by_weight({v: total for v, (total, _) in sums[f].items()}) for f in sums})
+            known = Categories({f: by_weight({v: total for v, (total, *_) in sums[f].items()}) for f in sums})
         category_weight = {f: _by_number(known.of[f], sums.get(f, {})) * step for f in known.of}
+        sampled = {f: _sampled_by_number(known.of[f], sums.get(f, {})) for f in known.of}
         weights = [found.weights for found in looks if found.weights is not None]
         sample = np.concatenate([found.sample for found in looks])
-        return Looked(known, category_weight, sample, joined(weights) if weights else None)
+        return Looked(known, category_weight, sampled, sample, joined(weights) if weights else None)
 
     def _sampled(self) -> list[NDArray[np.intp] | None]:
         """For each process, the ranks of its training rows that thresholds are computed from; None for all."""
@@ -190,7 +194,10 @@ def numbered_places(here: RowsHere) -> list[tuple[NDArray[np.uint32], int]]:
 
 
 def look_at(here: RowsHere, ranks: NDArray[np.intp] | None) -> list[tuple[Any, ...]]:
-    """The arguments of `look` for each block: its rows in the sample and their weights, and weights of all its rows."""
+    """The arguments of `look` for each block: its rows in the sample and their weights, and weights of all its rows.
+
+    The last of these weights are 1 in the sample and 0 elsewhere.
+    """
     places, weights = here.places, here.train_weights
     some = places.of_training_rows(np.arange(here.n_train) if ranks is None else ranks)
     of_some = weights if weights is None or ranks is None else weights[ranks]
@@ -199,7 +206,14 @@ def look_at(here: RowsHere, ranks: NDArray[np.intp] | None) -> list[tuple[Any, .
         None if of_some is None else of_some[end - len(rows) : end] for rows, end in zip(some, ends, strict=True)
     ]
     whole = places.training_rows(None if weights is None else weights.in_steps)
-    return list(zip(some, of_block, zip(here.whole_weights(), whole, strict=True), strict=True))
+    in_sample = [_mask(rows, n) for rows, n in zip(some, here.n_rows, strict=True)]
+    return list(zip(some, of_block, zip(here.whole_weights(), whole, in_sample, strict=True), strict=True))
+
+
+def _mask(rows: NDArray[np.intp], n_rows: int) -> NDArray[np.bool_]:
+    mask = np.zeros(n_rows, dtype=bool)
+    mask[rows] = True
+    return mask
 
 
 def with_residuals(here: RowsHere) -> tuple[RowsHere, list[float]]:
@@ -223,7 +237,8 @@ class Look(NamedTuple):
     n_rows: int
     categorical: NDArray[np.bool_]
     sums: dict[int, dict[Any, list[float]]]
-    """Per categorical feature and category, the weights of all rows and of the training rows, in steps."""
+    """Per categorical feature and category: the weights of all rows and of the training rows, in steps, and the number
+    of rows in the sample."""
     sample: AnyArray
     weights: Weights | None
     """The weights of the sample."""
@@ -233,7 +248,7 @@ def look(
     block: Block,
     sample: NDArray[np.intp],
     of_sample: Weights | None,
-    weights: tuple[AnyArray, AnyArray],
+    weights: tuple[AnyArray, AnyArray, AnyArray],
     categorical_features: object,
     exactly: bool,
     derivation: Derivation,
@@ -305,6 +320,13 @@ def merged(parts: Sequence[dict[int, dict[Any, list[float]]]]) -> dict[int, dict
 def _by_number(categories: Sequence[Any], sums: dict[Any, list[float]]) -> Array:
     """Weights of categories in the training rows, by code; at least one, since that of unknown ones follows."""
     return np.array([sums.get(category, (0.0, 0.0))[1] for category in categories] or [0.0])
+
+
+def _sampled_by_number(categories: Sequence[Any], sums: dict[Any, list[float]]) -> Counts:
+    """Rows of categories in the sample, by code, and of all others."""
+    found = np.array([sums.get(category, (0.0,))[-1] for category in categories], dtype=np.int64)
+    total = sum(of_category[-1] for of_category in sums.values())
+    return np.append(found, int(total) - found.sum())
 
 
 @dataclass(frozen=True, eq=False)
