@@ -12,6 +12,7 @@ if _TYPE_CHECKING:
     from . import methods as methods
     from . import mlflow as mlflow
     from . import plot as plot
+    from ._apps.report.api import Report, report
     from ._core.training import Record, Watcher
     from ._data.batches import Batches
     from ._estimators.classifier import AGBMClassifier
@@ -38,11 +39,13 @@ __all__ = [
     "ModelFileError",
     "Predictor",
     "Record",
+    "Report",
     "Watcher",
     "__version__",
     "cv",
     "from_params",
     "load",
+    "report",
 ]
 
 # Names and modules are imported when they are first used, so that the command `agbm --help` does not wait for NumPy and
@@ -58,10 +61,12 @@ _HOMES = {
     "ModelFileError": "_storage.container",
     "Predictor": "_model.predictor",
     "Record": "_core.training",
+    "Report": "_apps.report.api",
     "Watcher": "_core.training",
     "cv": "_estimators.cross_validation",
     "from_params": "_estimators.translation",
     "load": "_estimators.loading",
+    "report": "_apps.report.api",
 }
 _MODULES = ("dask", "export", "losses", "methods", "mlflow", "plot")
 

@@ -18,6 +18,7 @@ from agbm._apps.report import (
     predictions_of,
     to_html,
     tried_from_model,
+    with_test_rows,
 )
 from agbm._apps.report.markup import element
 
@@ -37,7 +38,8 @@ def findings_of(title, X, y, models, **more):
     for model in models.values():
         model.fit(X, y)
     first = next(iter(models.values()))
-    return Findings(
+    test = predictions_of(first, [X_test[:30], X_test[30:]], y_test)
+    found = Findings(
         title=title,
         command=f"agbm train '{title}.csv' --target y --seed 0",
         facts={"agbm": "0.1.0", "date": "2026-11-15", "seed": "0"},
@@ -45,10 +47,11 @@ def findings_of(title, X, y, models, **more):
         columns=describe_columns(X),
         tried=[tried(name, model, X_test, y_test) for name, model in models.items()],
         model=first,
-        test=predictions_of(first, [X_test[:30], X_test[30:]], y_test),
+        test=test,
         loss=loss_name(first),
         **more,
     )
+    return with_test_rows(found, test)
 
 
 def tried(name, model, X, y):
@@ -60,7 +63,8 @@ def tried(name, model, X, y):
 def with_rows(findings, model, X, y):
     """The same report, about another model and other rows."""
     rows = predictions_of(model, [X], np.asarray(y))
-    return replace(findings, model=model, tried=[tried("m", model, X, y)], test=rows, loss=loss_name(model))
+    found = replace(findings, model=model, tried=[tried("m", model, X, y)], test=rows, loss=loss_name(model))
+    return with_test_rows(found, rows)
 
 
 # Reading pages

@@ -42,12 +42,6 @@ class ColumnProfile(NamedTuple):
     """Rows per bin; for categories, rows by code, and of all other categories in the last place."""
     n_missing: int
 
-    @property
-    def shares(self) -> Array:
-        """The counts, and that of missing values in the last place, as shares of the rows."""
-        counts = np.append(self.counts, self.n_missing)
-        return np.asarray(counts / max(1, counts.sum()))
-
 
 Profile = Sequence[ColumnProfile]
 """Those of the first columns of a table."""
@@ -70,6 +64,18 @@ def profile_of_sample(some: Any, n_rows: int, n_columns: int, categories: Mappin
     found = {f: _of_numbers(column) for f, column in _columns(some, [f for f in shown if f not in categories])}
     found |= {f: _of_categories(counts, n_rows) for f, counts in categories.items() if f in shown}
     return [found[f] for f in shown]
+
+
+def profile_like(known: ColumnProfile, values: AnyArray, is_category: bool) -> ColumnProfile:
+    """The profile of other values of a column with the bins or categories of a known one; NaN is a missing value."""
+    present = values[~np.isnan(values)]
+    n = len(known.counts)
+    if is_category:
+        counts = np.bincount(np.minimum(present, n - 1).astype(np.int64), minlength=n)
+        counts = _rare_together(counts, known.counts[:-1] > 0)
+    else:
+        counts = np.bincount(np.searchsorted(known.edges, present), minlength=n)
+    return ColumnProfile(known.edges, counts, len(values) - len(present))
 
 
 def thinned(n_rows: int) -> slice:

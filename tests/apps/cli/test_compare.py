@@ -70,6 +70,15 @@ class TestCompare:
         page = (here / "page.html").read_text()
         assert "agbm compare mixed.csv --target price" in page
         assert "216 for training, 24 for early stopping, 60 for testing" in page
+        (titles,) = re.findall(r'<section id="two"><h2>(.*?)</h2>', page)
+        first, second = titles.split(" and ")
+        best = re.search(r"Of \d models, (.+?) has the lowest RMSE", page)[1]
+        assert first == best
+        assert "agbm" in (first, second)
+        two = page.split('<section id="two">')[1].split("</section>")[0]
+        assert f"The mean squared error of {first} is lower than that of {second} by " in two
+        charts = ["Calibration", "Absolute errors", "Predictions of both"]
+        assert [title for title in re.findall("<figcaption>(.*?)</figcaption>", two) if title in charts] == charts
 
     def test_tables_fit_into_a_narrow_terminal(self, here, capsys):
         table = mixed()

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from sklearn.calibration import calibration_curve
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.linear_model import Ridge
@@ -26,6 +25,7 @@ from agbm._apps.evaluation.metrics import Metric, Tried
 from agbm._apps.report import (
     Findings,
 )
+from agbm._apps.report.calibration import grouped
 from agbm._apps.report.markup import number, percent
 from agbm.methods import GBM
 from report_pages import (
@@ -160,7 +160,8 @@ class TestClasses:
         assert len(drawn) > 8
 
     @pytest.mark.parametrize("name", ["cancer", "iris"])
-    def test_calibration_is_that_of_scikit_learn(self, name, request):
+    def test_calibration(self, name, request):
+        """The groups of rows, which other tests check, are drawn, and those outside their intervals are counted."""
         findings = request.getfixturevalue(name)
         y, predicted, classes = findings.test.y, findings.test.predicted, findings.model.classes_
         if len(classes) == 2:
@@ -168,15 +169,19 @@ class TestClasses:
         else:
             happened, probabilities = classes[predicted.argmax(axis=1)] == y, predicted.max(axis=1)
             what = "share of correct predictions"
-        share, mean = calibration_curve(happened, probabilities, n_bins=10)
+        groups = grouped(probabilities, happened.astype(float), shares=True)
         drawing = chart(section(findings, "calibration"), "Calibration")
         line = next(
             np.array(re.findall(r"[ML] (\S+) (\S+)", path.get("d")), dtype=float)
             for path in drawing.iter("path")
-            if "stroke: var(--c0)" in path.get("style", "") and "clip-path" in path.attrib
+            if "stroke: var(--c0)" in path.get("style", "") and "opacity" not in path.get("style")
+            if "clip-path" in path.attrib
         )
-        assert_on_line(line, mean, share)
+        assert_on_line(line, groups.predicted, groups.observed)
         assert what in texts_of(drawing)
+        outside = ((groups.predicted < groups.low) | (groups.predicted > groups.high)).sum()
+        said = text(section(findings, "calibration"))
+        assert f"Here {outside} of {len(groups.rows)} groups are outside." in said
 
     def test_costs(self, cancer):
         part = section(cancer, "costs")
@@ -248,7 +253,7 @@ class TestValues:
         side = "low" if mean > 0 else "high"
         assert f"Predictions are {number(abs(mean))} too {side} on average." in text(part)
         titles = [text(title) for title in part.iter("figcaption")]
-        assert titles == ["Predicted and actual values", "Residuals", "Distribution of the residuals"]
+        assert titles == ["Predicted and actual values", "Residuals", "Distribution of the residuals", "Calibration"]
 
     def test_histogram_of_residuals(self, diabetes):
         drawing = chart(section(diabetes, "errors"), "Distribution of the residuals")
@@ -313,4 +318,4 @@ class TestTinyData:
         X, y = load_diabetes(return_X_y=True)
         model = AGBMRegressor(method=GBM(learner=Ridge(), second_order=False), max_iter=3).fit(X, y)
         ids = [part.get("id") for part in body_of(with_rows(diabetes, model, X, y)).iter("section")]
-        assert ids == ["metrics", "errors", "convergence", "columns", "parameters"]
+        assert ids == ["metrics", "errors", "segments", "drift", "convergence", "columns", "parameters"]

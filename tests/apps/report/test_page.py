@@ -78,8 +78,16 @@ class TestPage:
         findings = request.getfixturevalue(name)
         page = visit(findings)
         titles = page.locator("h2").all_inner_texts()
-        explained = ["Importances", "Contributions", "Partial dependence", "What if", "Convergence", "Example trees"]
-        two = ["ROC and precision-recall", "Confusion matrix", "Threshold and costs", "Calibration"]
+        explained = [
+            "Drift",
+            "Importances",
+            "Contributions",
+            "Partial dependence",
+            "What if",
+            "Convergence",
+            "Example trees",
+        ]
+        two = ["ROC and precision-recall", "Gain and lift", "Confusion matrix", "Threshold and costs", "Calibration"]
         parts = {
             "cancer": [*two, "Uncertainty", *explained, "Theory"],
             "diabetes": ["Predictions and errors", "Uncertainty", *explained],
@@ -91,6 +99,7 @@ class TestPage:
         expected = ["Test metrics", *parts[name], *(["Columns", "Parameters"] if name != "ten" else [])]
         assert titles == expected
         assert page.locator("nav a").all_inner_texts() == expected
+        assert page.locator("header").evaluate("e => e.nextElementSibling.tagName") == "NAV"
         assert page.locator("h1").inner_text().strip() == findings.title
         assert page.locator("#command").text_content() == findings.command
         for fact, value in {**findings.data, **findings.facts}.items():
@@ -187,6 +196,64 @@ class TestPage:
         assert page.pdf().startswith(b"%PDF")
 
 
+class TestScript:
+    def test_tables_are_sorted_by_a_click(self, frame, visit):
+        page = visit(frame)
+        page.locator("#columns summary").click()
+        table = page.locator("#columns table")
+
+        def column(number):
+            return table.locator(f"tbody tr > :nth-child({number})").all_inner_texts()
+
+        original = column(1)
+        distinct = table.get_by_role("button", name="distinct")
+        distinct.click()
+        values = [int(text.replace(",", "")) for text in column(4) if text != "–"]
+        assert values == sorted(values, reverse=True)
+        assert table.locator("[aria-sort]").get_attribute("aria-sort") == "descending"
+        distinct.click()
+        assert [int(text.replace(",", "")) for text in column(4)] == sorted(values)
+        distinct.click()
+        assert column(1) == original
+        assert table.locator("[aria-sort]").count() == 0
+        table.get_by_role("button", name="column").focus()
+        page.keyboard.press("Enter")
+        assert column(1)[0] == "level"
+        assert column(1)[-1] == "side"
+        assert page.locator("#confusion .matrix button").count() == 0
+
+    def test_values_under_the_pointer(self, cancer, visit):
+        page = visit(cancer)
+        figure = page.locator("#importances figure")
+        x, y, (_, points) = json.loads(figure.get_attribute("data-points"))
+        assert (x, y) == ("share of the gain of all splits", "")
+        first = cancer.model.feature_importances_.argmax()
+        assert points[2] == pytest.approx(cancer.model.feature_importances_[first], rel=1e-4)
+        assert points[3] == cancer.model.feature_names_in_[first]
+        drawing = figure.locator("svg")
+        drawing.scroll_into_view_if_needed()
+        box = drawing.bounding_box()
+        page.mouse.move(box["x"] + points[0] / 1000 * box["width"], box["y"] + points[1] / 1000 * box["height"])
+        tip = page.locator(".tip")
+        assert tip.is_visible()
+        assert cancer.model.feature_names_in_[first] in tip.inner_text()
+        assert number(points[2], 3) in tip.inner_text()
+        page.mouse.move(1, 1)
+        assert not tip.is_visible()
+
+    @pytest.mark.parametrize("width", [PHONE["width"], 1000, 1280])
+    def test_the_navigation_stays_and_shows_the_section(self, width, cancer, visit):
+        page = visit(cancer, viewport={"width": width, "height": 844})
+        page.locator("nav a", has_text="Importances").click()
+        page.locator("nav [aria-current]", has_text="Importances").wait_for()
+        assert page.url.endswith("#importances")
+        nav, section = (page.locator(name).bounding_box() for name in ("nav", "#importances"))
+        assert 0 <= nav["y"] < 100
+        beside = nav["x"] + nav["width"] <= section["x"]
+        assert beside == (width == 1280)
+        assert beside or nav["y"] + nav["height"] <= section["y"] + 1
+
+
 # Every element with text of its own, and its contrast with the background, by WCAG's formula.
 CONTRASTS = """() => {
   const parse = (text) => {
@@ -224,7 +291,9 @@ class TestUntrustedNames:
     def test_names_are_escaped(self, hostile, visit):
         page = visit(hostile)
         assert page.evaluate("window.hacked") is None
-        assert page.locator("script").count() == page.locator("head > script").count() == 1  # that of the panel
+        assert (
+            page.locator("script").count() == page.locator("head > script").count() == 2
+        )  # those of the page and of the panel
         assert page.locator("img").count() == 0
         assert page.locator("h1").text_content() == HOSTILE[0]
         assert page.locator("title").text_content() == HOSTILE[0]
@@ -255,7 +324,7 @@ class TestUntrustedNames:
         X, y = load_diabetes(return_X_y=True, as_frame=True)
         X.columns = pd.Index([*X.columns[5:], *names], dtype=object)  # the last have the largest importances
         found = with_rows(replace(diabetes, title="".join(names)), AGBMRegressor(max_iter=20).fit(X, y), X, y)
-        write(found, tmp_path / "report.html")
+        write(to_html(found), tmp_path / "report.html")
         page = (tmp_path / "report.html").read_text()
         for name in names:
             assert page.count(name.replace("\ud800", "?")) > 2
@@ -303,18 +372,18 @@ class TestFile:
         assert len(page_of(request.getfixturevalue(name)).encode()) < 1_000_000
 
     def test_is_replaced_atomically(self, iris, tmp_path, monkeypatch):
-        first, iris = replace(iris, model=None), replace(iris, model=None, title="later")
+        first, later = (to_html(replace(iris, model=None, title=title)) for title in ("first", "later"))
         write(first, tmp_path / "report.html")
         before = (tmp_path / "report.html").read_text()
-        assert before == to_html(first)
+        assert before == first
 
         def full(*args):
             raise OSError("No space left on device")
 
         monkeypatch.setattr("os.fsync", full)
         with pytest.raises(OSError, match="No space left"):
-            write(iris, tmp_path / "report.html")
+            write(later, tmp_path / "report.html")
         assert (tmp_path / "report.html").read_text() == before
         assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
         with pytest.raises(FileNotFoundError, match=r"there is no folder .*nowhere; create it"):
-            write(iris, tmp_path / "nowhere" / "report.html")
+            write(later, tmp_path / "nowhere" / "report.html")

@@ -174,7 +174,7 @@ def test_classes(classes, visit):
     row["area"] = 200.0
     assert_shows(page, findings, row, 0)
     assert page.evaluate("window.hacked") is None
-    assert page.locator("script").count() == 1
+    assert page.locator("script").count() == 2
     page.close()
 
 
@@ -215,8 +215,7 @@ def test_a_model_that_is_too_large(regression, monkeypatch):
     monkeypatch.setattr(what_if, "MOST_BYTES", 10_000)
     page = to_html(replace(regression[0], test=replace(regression[0].test, sample=regression[0].test.sample[:3])))
     assert re.search(r"as JavaScript, the model takes 0\.\d MB, and pages contain at most 0\.01 MB of it", page)
-    assert "<script" not in page
-    assert "script-src" not in page
+    assert page.count("<script") == page.count("'sha256-") == 1
 
 
 def test_models_that_cannot_be_exported():
@@ -231,7 +230,7 @@ def test_a_page_without_rows(regression):
     page = to_html(replace(findings, shows_rows=False))
     assert 'id="what-if' in to_html(findings)
     assert 'id="what-if' not in page
-    assert "<script" not in page
+    assert page.count("<script") == 1  # that of tables, charts and navigation
 
 
 @pytest.mark.parametrize("width", [0.0037, 1.0, 250.0, 1e-300, 1e300])

@@ -339,17 +339,30 @@ def _report(commands: Commands, help: str) -> None:
         "agbm report MODEL [DATA] --out PAGE [options]",
         help=help,
         description="Write a report about a model as a single HTML file that needs no network access. With DATA the "
-        "model is evaluated on its rows: metrics next to a baseline, ROC, precision-recall and calibration curves, "
-        "confusion matrix, costs by threshold, residuals, contributions, partial dependence. Without DATA the metrics "
-        "are those that agbm train saved. Needs matplotlib.",
+        "model is evaluated on its rows: metrics next to a baseline, ROC, precision-recall, gain and calibration "
+        "curves, confusion matrix, costs by threshold, residuals, segments with a high loss, drift since the training, "
+        "contributions, partial dependence. Without DATA the metrics are those that agbm train saved. Needs "
+        "matplotlib.",
         examples="""
   agbm report adult.agbm --out adult.html
   agbm report adult.agbm later.csv --target income --out later.html
-  agbm report churn.agbm later.csv --costs 1 5 --out later.html""",
+  agbm report churn.agbm later.csv --positive yes --costs 1 5 --out later.html
+  agbm report churn.agbm later.csv --training churn.csv --out later.html""",
     )
     add_model(parser)
     add_file(parser, needed=False)
     parser.add_argument("--target", metavar="COLUMN", help="target column of DATA (default: as in training)")
+    parser.add_argument(
+        "--positive", metavar="CLASS", help="the positive one of two classes (default: the one with fewer rows of DATA)"
+    )
+    parser.add_argument(
+        "--groups", metavar="COLUMN",
+        help="show the coverage of intervals by the groups in this column (default: that of agbm train --groups)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--training", metavar="FILE",
+        help="training rows: report how well a classifier tells them from those of DATA",
+    )  # fmt: skip
     parser.add_argument(
         "--costs", nargs=2, type=float, metavar=("FP", "FN"),
         help="costs of a false positive and of a false negative, for two classes (default: 1 1)",
@@ -358,7 +371,7 @@ def _report(commands: Commands, help: str) -> None:
         "--no-rows", action="store_true", help="leave out the what-if panel, which contains rows of DATA"
     )
     parser.add_argument("--out", required=True, metavar="PAGE", type=Path, help="output file, such as m.html")
-    parser.add_argument("--json", action="store_true", help="print the result as a JSON object")
+    add_output(parser)
     parser.set_defaults(run=partial(_run, "report"))
 
 

@@ -214,6 +214,7 @@ def _tried(name: str, fitted: Fitted, split: Split, task: Task) -> Tried:
         metrics,
         fitted.parameters,
         losses=losses,
+        predicted=fitted.predicted,
         model=fitted.model,
     )
 

@@ -1,7 +1,8 @@
 """Evaluation on test rows: metrics with confidence intervals, and the record of a model that was evaluated.
 
 The 95 % intervals cover the sampling of the test rows only, not other splits or seeds. They use normal approximations
-for means over rows, Wilson's interval for proportions, and DeLong's for the area under the ROC curve.
+for means over rows (of the log-odds for the average precision), Wilson's interval for proportions, and DeLong's for
+the area under the ROC curve.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import binomtest, rankdata
+from scipy.stats import rankdata
 
 from ..._base.sums import Array
 from ..._base.types import Table
@@ -69,6 +70,8 @@ class Tried:
     """The error, in one line, if there is no model."""
     losses: Array | None = field(default=None, compare=False, repr=False)
     """Log loss or squared error of each test row."""
+    predicted: Array | None = field(default=None, compare=False, repr=False)
+    """The predictions for the test rows that the metrics are of."""
     model: Any = field(default=None, compare=False, repr=False)
     """The fitted estimator, if it is one of this library."""
 
@@ -91,8 +94,12 @@ def losses_of_classes(y: NDArray[Any], probabilities: Array, classes: NDArray[An
             f"the test rows have labels {some_of(unknown)} that the model was not trained on; its classes are "
             f"{some_of(classes.tolist())}."
         )
-    smallest = np.finfo(probabilities.dtype).eps  # as in scikit-learn's log_loss
-    return -np.log(np.maximum(probabilities[np.arange(len(y)), np.searchsorted(classes, y)], smallest))
+    return losses_of_shares(probabilities[np.arange(len(y)), np.searchsorted(classes, y)])
+
+
+def losses_of_shares(probabilities: Array) -> Array:
+    """The log losses for the probabilities of what occurred."""
+    return -np.log(np.maximum(probabilities, np.finfo(probabilities.dtype).eps))  # as in scikit-learn's log_loss
 
 
 def losses_of_values(y: Array, predictions: Array) -> Array:
@@ -105,9 +112,7 @@ def paired_difference(name: str, losses: Array, others: Array) -> Metric:
 
     Rows that are hard for both models cancel out, so the interval is usually narrower than those of the two means.
     """
-    differences = losses - others
-    mean, half = float(differences.mean()), Z * float(differences.std()) / math.sqrt(len(differences))
-    return Metric(name, mean, mean - half, mean + half, lower_is_better=False)
+    return Metric(name, *mean_interval(losses - others), lower_is_better=False)
 
 
 def metrics_of_classes(y: NDArray[Any], probabilities: Array, classes: NDArray[Any]) -> list[Metric]:
@@ -118,7 +123,7 @@ def metrics_of_classes(y: NDArray[Any], probabilities: Array, classes: NDArray[A
     losses = losses_of_classes(y, probabilities, classes)
     codes = np.searchsorted(classes, y)
     right = probabilities.argmax(axis=1) == codes
-    found = [mean_metric("log loss", losses, lower_is_better=True), _share("accuracy", right)]
+    found = [mean_metric("log loss", losses, lower_is_better=True), share_metric("accuracy", right)]
     if len(classes) == 2 and 0 < codes.sum() < len(codes):
         found.append(_area_under_roc(codes == 1, probabilities[:, 1]))
     return found
@@ -160,14 +165,44 @@ def metrics_of_quantiles(y: Array, predicted: Array, levels: Sequence[float]) ->
 
 def mean_metric(name: str, values: Array, lower_is_better: bool) -> Metric:
     """The mean of numbers that are not negative, one per row or query."""
+    mean, low, high = mean_interval(values)
+    return Metric(name, mean, max(0.0, low), high, lower_is_better)
+
+
+def share_metric(name: str, right: NDArray[np.bool_]) -> Metric:
+    """The share of rows that are right."""
+    low, high = wilson(right.sum(), len(right))
+    return Metric(name, float(right.mean()), float(low), float(high), lower_is_better=False)
+
+
+def wilson(successes: Any, n: Any) -> tuple[Array, Array]:
+    """Wilson's intervals of shares: of successes among n rows."""
+    share, spread = successes / n, Z * Z / n
+    middle = share + spread / 2.0
+    half = np.sqrt(spread * (share * (1.0 - share) + spread / 4.0))
+    return np.maximum(0.0, (middle - half) / (1.0 + spread)), np.minimum(1.0, (middle + half) / (1.0 + spread))
+
+
+def mean_interval(values: Array) -> tuple[float, float, float]:
+    """The mean of numbers, one per row, and its interval."""
     mean, half = float(values.mean()), Z * float(values.std()) / math.sqrt(len(values))
-    return Metric(name, mean, max(0.0, mean - half), mean + half, lower_is_better)
+    return mean, mean - half, mean + half
 
 
-def _share(name: str, right: NDArray[np.bool_]) -> Metric:
-    found = binomtest(int(right.sum()), len(right))
-    interval = found.proportion_ci(method="wilson")
-    return Metric(name, float(found.statistic), float(interval.low), float(interval.high), lower_is_better=False)
+def average_precision(positive: NDArray[np.bool_], scores: Array) -> Metric:
+    """The area under the precision-recall curve, as a sum over its steps.
+
+    The interval is that of the log-odds, whose variance is about 1 / (n a (1 - a)) for n positive rows and an area a
+    (Boyd, Eng and Page, "Area under the precision-recall curve: point estimates and confidence intervals", 2013).
+    """
+    from sklearn.metrics import average_precision_score
+
+    area = float(average_precision_score(positive, scores))
+    if not 0.0 < area < 1.0:
+        return Metric("average precision", area, area, area, lower_is_better=False)
+    odds, half = math.log(area / (1.0 - area)), Z / math.sqrt(positive.sum() * area * (1.0 - area))
+    low, high = (1.0 / (1.0 + math.exp(-end)) for end in (odds - half, odds + half))
+    return Metric("average precision", area, low, high, lower_is_better=False)
 
 
 def _area_under_roc(positive: NDArray[np.bool_], scores: Array) -> Metric:

@@ -30,6 +30,8 @@ from ..._estimators.classifier import AGBMClassifier
 from ..._estimators.ranker import SCORE, AGBMRanker
 from ..._estimators.regressor import AGBMRegressor
 from ..._estimators.survival import AGBMSurvival
+from ..._labels.base import Numbers
+from ..._labels.matrices import LabelSets, SoftClasses
 from ..._losses import traits_of
 from ..._losses.metrics import RankingMetric
 from .metrics import (
@@ -37,11 +39,13 @@ from .metrics import (
     Split,
     losses_of_classes,
     losses_of_quantiles,
+    losses_of_shares,
     losses_of_values,
     mean_metric,
     metrics_of_classes,
     metrics_of_quantiles,
     metrics_of_values,
+    share_metric,
 )
 from .survival_metrics import concordance_metric, integrated_brier
 
@@ -214,6 +218,59 @@ class Regression(Task):
         return metrics_of_quantiles(y, predicted, self.levels), np.asarray(losses.mean(axis=1))
 
 
+class SeveralOutputs(Task):
+    """Several numbers per row, which may have different units. The loss of a row is relative to their variances."""
+
+    name = "regression"
+    estimator = AGBMRegressor
+    loss = "squared error per variance"
+
+    def evaluate(self, y: NDArray[Any], predicted: Array) -> tuple[list[Metric], Array]:
+        y = np.asarray(y, dtype=np.float64)
+        squares, variances = losses_of_values(y, predicted), y.var(axis=0)
+        losses = np.divide(squares, variances, out=np.zeros_like(squares), where=variances > 0.0).mean(axis=1)
+        of_loss = mean_metric("", losses, lower_is_better=True)
+        r2 = Metric("mean R²", 1.0 - of_loss.value, 1.0 - of_loss.high, 1.0 - of_loss.low, lower_is_better=False)
+        return [r2, mean_metric("MAE", np.abs(y - predicted).mean(axis=1), lower_is_better=True)], losses
+
+
+class SeveralLabels(Task):
+    """Any number of labels per row, as a matrix (row, label) of 0 and 1. Predictions are their probabilities."""
+
+    name = "multi-label classification"
+    estimator = AGBMClassifier
+    loss = "log loss"
+
+    def predict(self, model: BaseAGBM, X: Table, offset: Values | None = None) -> Array:
+        return np.asarray(model.predict_proba(X, offset))
+
+    def evaluate(self, y: NDArray[Any], predicted: Array) -> tuple[list[Metric], Array]:
+        found = np.asarray(y) > 0
+        losses = losses_of_shares(np.where(found, predicted, 1.0 - predicted)).mean(axis=1)
+        right = (predicted > 0.5) == found
+        return [
+            mean_metric("log loss", losses, lower_is_better=True),
+            mean_metric("Hamming loss", 1.0 - right.mean(axis=1), lower_is_better=True),
+            share_metric("exact match", right.all(axis=1)),
+        ], losses
+
+
+class Shares(Task):
+    """Probabilities of classes as labels and as predictions: (row, class)."""
+
+    name = "classification"
+    estimator = AGBMClassifier
+    loss = "cross entropy"
+
+    def predict(self, model: BaseAGBM, X: Table, offset: Values | None = None) -> Array:
+        return np.asarray(model.predict_proba(X, offset))
+
+    def evaluate(self, y: NDArray[Any], predicted: Array) -> tuple[list[Metric], Array]:
+        losses = (y * losses_of_shares(predicted)).sum(axis=1)
+        same = y.argmax(axis=1) == predicted.argmax(axis=1)
+        return [mean_metric(self.loss, losses, lower_is_better=True), share_metric("accuracy", same)], losses
+
+
 class Ranking(Task):
     """Labels (relevance, number of the query). Predictions are scores; losses are those of queries."""
 
@@ -294,6 +351,13 @@ class Survival(Task):
 
 def task_of(model: BaseAGBM) -> Task:
     """The task of a fitted model."""
+    labels = model.model_.labels
+    if isinstance(labels, LabelSets):
+        return SeveralLabels()
+    if isinstance(labels, SoftClasses):
+        return Shares()
+    if isinstance(labels, Numbers) and labels.shape:
+        return SeveralOutputs()
     if isinstance(model, AGBMClassifier):
         return Classification(model.classes_)
     if isinstance(model, AGBMRanker):

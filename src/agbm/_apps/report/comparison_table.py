@@ -92,7 +92,7 @@ def _metric_cell(column: Sequence[Metric | None], place: int) -> Html:
         words.append(element("span", "best", class_="badge"))
     words.append(element("span", f"{number(metric.low, 3)} to {number(metric.high, 3)}", class_="range"))
     ends = [end for one in column if one is not None for end in (one.low, one.high) if math.isfinite(end)]
-    if not ends or not math.isfinite(metric.low + metric.high):
+    if len(column) < 2 or not ends or not math.isfinite(metric.low + metric.high):  # alone, it shows nothing
         return joined(words)
     low, width = min(ends), (max(ends) - min(ends)) or 1.0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from base64 import b64encode
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from html import escape
@@ -31,6 +31,10 @@ class Section:
     name: str
     title: str
     body: Html
+
+
+Make = Callable[[], Section | None]
+"""Makes a section; None if it has no content."""
 
 
 def element(tag: str, *children: str, **attributes: str | bool) -> Html:
@@ -77,6 +81,11 @@ def pairs(entries: Iterable[tuple[str, str]], name: str) -> Html:
     )
 
 
+def with_range(value: str, range: str) -> Html:
+    """The content of a cell: a value, and below it an interval or a share."""
+    return joined([element("span", value, class_="value"), element("span", range, class_="range")])
+
+
 def number(value: float, digits: int = 4) -> str:
     """Format a number with thousands separators; NaN becomes a dash."""
     if math.isnan(value):
@@ -102,14 +111,17 @@ def seconds(value: float) -> str:
     return f"{minutes:,} min {rest} s"
 
 
-def document(title: str, header: Html, main: Html, scripts: Sequence[str] = (), style: str = "") -> str:
+def document(
+    title: str, header: Html, main: Html, scripts: Sequence[str] = (), style: str = "", navigation: str = ""
+) -> str:
     """A self-contained file, whose content policy admits these scripts and nothing else; `style` follows page.css."""
-    return Template(_part("page.html")).substitute(
+    return Template(part("page.html")).substitute(
         policy=_POLICY + _admitted(scripts),
         title=joined([title]),
-        style=_part("page.css") + style,
+        style=part("page.css") + style,
         script="".join(f'<script type="module">{script}</script>\n' for script in scripts),
         header=header,
+        navigation=navigation,
         sections=main,
     )
 
@@ -129,5 +141,6 @@ def literal(data: object) -> str:
     return text
 
 
-def _part(name: str) -> str:
+def part(name: str) -> str:
+    """The text of a file of this package."""
     return (files(__package__) / name).read_text(encoding="utf-8")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -15,12 +16,14 @@ from ..._core.methods import AGBM
 from ..._core.theory import admissible_momentum
 from ..._data.tables import missing
 from ..._estimators.classifier import AGBMClassifier
+from ..._labels.base import Numbers
+from ..._labels.matrices import LabelSets
 from ..._losses import traits_of
 from ...export._view import feature_names
 from ..evaluation.metrics import Tried
 from .figures import figures
 from .findings import Estimator, Findings, Predictions, whose
-from .markup import Html, Section, element, joined, number, seconds, table
+from .markup import Html, Make, Section, element, joined, number, seconds, table
 from .trees import example_trees
 
 if TYPE_CHECKING:
@@ -35,20 +38,19 @@ GRID = 30  # more than 10 % of these rows: scikit-learn cannot draw more values 
 LOWEST_PART = 0.25  # share of the range of the losses that is shown of several models
 
 
-def model_sections(findings: Findings, what_if: Section | None) -> list[Section]:
-    """Return the sections that have content; the panel stands where features are explained."""
-    found = [_convergence(findings)]
-    if findings.model is not None:
-        about = whose(findings)
-        found = [
-            _importances(findings.model, about),
-            *_explanations(findings.model, findings.test, about),
-            what_if,
-            *found,
-            _trees(findings.model, about),
-            _theory(findings.model, about),
-        ]
-    return [section for section in found if section is not None]
+def model_sections(findings: Findings, what_if: Section | None) -> list[Make]:
+    """Functions that make the sections; the panel stands where features are explained."""
+    model, about = findings.model, whose(findings)
+    if model is None:
+        return [partial(_convergence, findings)]
+    return [
+        partial(_importances, model, about),
+        *_explanations(model, findings.test, about),
+        lambda: what_if,
+        partial(_convergence, findings),
+        partial(_trees, model, about),
+        partial(_theory, model, about),
+    ]
 
 
 # Features
@@ -77,26 +79,36 @@ def _size_for(n_rows: int) -> tuple[float, float]:
     return 4.8, 1.1 + 0.27 * max(n_rows, 3)
 
 
-def _explanations(model: Estimator, test: Predictions | None, about: str) -> list[Section]:
-    """Return contributions and partial dependence for a sample of the test rows."""
+def _explanations(model: Estimator, test: Predictions | None, about: str) -> list[Make]:
+    """Makers of contributions and partial dependence for a sample of the test rows."""
     if test is None or not model.model_.has_trees or not model.split_counts_.any():
         return []
-    target, which = None, ""
-    if isinstance(model, AGBMClassifier) and len(model.classes_) > 2:
-        labels, counts = np.unique(test.y, return_counts=True)
-        target = labels[counts.argmax()].item()
-        which = f" The score is that of the most frequent class, {target}."
-    elif not isinstance(model, AGBMClassifier):
-        target, which = _main_score(model)
+    target, which = _explained(model, test)
 
     def rows(X: AnyArray) -> str:
         return f"a sample of {len(X):,} test rows" if len(X) < len(test.y) else "all test rows"
 
     X, few = test.sample, test.sample[:DEPENDENCE_ROWS]
-    return [
-        _contributions(model, X, target, f"{about}For {rows(X)}.{which}"),
-        *_dependence(model, few, target, f"{about}Means over {rows(few)}."),
-    ]
+    found: list[Make] = [partial(_contributions, model, X, target, f"{about}For {rows(X)}.{which}")]
+    if isinstance(model.model_.labels, LabelSets):  # scikit-learn takes two labels for two classes
+        return found
+    return [*found, partial(_dependence, model, few, target, f"{about}Means over {rows(few)}.{which}")]
+
+
+def _explained(model: Estimator, test: Predictions) -> tuple[object, str]:
+    """The output that is explained if there are several, and a sentence on it."""
+    labels = model.model_.labels
+    if isinstance(labels, LabelSets):
+        return 0, " The score is that of label 0."
+    if isinstance(labels, Numbers) and labels.shape:
+        return 0, " The output is the first one, 0."
+    if not isinstance(model, AGBMClassifier):
+        return _main_score(model)
+    if len(model.classes_) == 2:
+        return None, ""
+    shares = test.y.sum(axis=0) if test.y.ndim == 2 else [np.count_nonzero(test.y == label) for label in model.classes_]
+    most = model.classes_.tolist()[int(np.argmax(shares))]
+    return most, f" The score is that of the most frequent class, {most}."
 
 
 def _main_score(model: Estimator) -> tuple[int | None, str]:
@@ -131,12 +143,12 @@ def _contributions(model: Estimator, X: AnyArray, target: object, rows: str) -> 
     return Section("contributions", "Contributions", joined([element("p", text), chart]))
 
 
-def _dependence(model: Estimator, X: AnyArray, target: object, rows: str) -> list[Section]:
+def _dependence(model: Estimator, X: AnyArray, target: object, rows: str) -> Section | None:
     order, several = np.argsort(-model.feature_importances_, kind="stable"), model.model_.reader.derivation.several
     shown = [f for f in order.tolist() if model.split_counts_[f] > 0 and f not in several and _has_values(X[:, f])]
     shown = shown[:PANELS]
     if not shown:
-        return []
+        return None
     X = X if len(X) > 2 else np.tile(X, (3, 1))  # scikit-learn takes two rows for two classes
 
     def draw(*axes: Axes) -> None:
@@ -155,7 +167,7 @@ def _dependence(model: Estimator, X: AnyArray, target: object, rows: str) -> lis
         f"have the same vertical scale; marks at the bottom are deciles of the feature. {rows}"
     )
     charts = figures(draw, *(names[feature] for feature in shown), size=(3.15, 2.7), kind="panels")
-    return [Section("dependence", "Partial dependence", joined([element("p", text), charts]))]
+    return Section("dependence", "Partial dependence", joined([element("p", text), charts]))
 
 
 def _has_values(column: NDArray[Any]) -> bool:

@@ -3,29 +3,57 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 
+from ..evaluation.tasks import task_of
 from .comparison_table import in_a_sentence, metrics
-from .findings import Findings, parameters_of
-from .markup import Html, Section, element, joined, pairs, percent, table
+from .drift import drift
+from .findings import Findings, parameters_of, whose
+from .markup import Html, Make, Section, element, joined, pairs, percent, table
 from .models import model_sections
 from .predictions import baseline, prediction_sections
+from .segments import segments
+from .two_models import two_models
 from .what_if import Panel
 
 LONGEST_VALUE = 200  # characters of a parameter's value
 MOST_COLUMNS_OPEN = 30  # columns of a table that is not collapsed
 
 
-def all_sections(findings: Findings, what_if: Panel | None) -> list[Section]:
-    """Return the sections that have content."""
-    parts = [_metrics(findings), *prediction_sections(findings)]
+def makers(findings: Findings, what_if: Panel | None) -> list[Make]:
+    """Functions that make the sections of the page, in their order."""
+    parts: list[Make] = [partial(_metrics, findings), partial(_two, findings)]
+    parts += [partial(_about, findings, make) for make in prediction_sections(findings)]
+    parts += [partial(_about, findings, make) for make in _row_sections(findings)]
     parts += model_sections(findings, None if what_if is None else what_if.section)
-    parts += [_columns(findings), _parameters(findings)]
-    return [section for section in parts if section is not None]
+    return [*parts, partial(_columns, findings), partial(_parameters, findings)]
 
 
-def header(findings: Findings, sections: Sequence[Section]) -> Html:
-    """Return the top of the page: title, main result, data, command and links."""
-    links = [element("a", section.title, href=f"#{section.name}") for section in sections]
+def _row_sections(findings: Findings) -> list[Make]:
+    found = list[Make]()
+    if findings.model is None or findings.test is None:
+        return found
+    if findings.segments is not None:
+        n_rows = len(findings.test.y)
+        found.append(partial(segments, findings.segments, task_of(findings.model), findings.positive, n_rows))
+    if findings.drift is not None:
+        found.append(partial(drift, findings.drift))
+    return found
+
+
+def _two(findings: Findings) -> Section | None:
+    return None if findings.two is None else two_models(findings.two)
+
+
+def _about(findings: Findings, make: Make) -> Section | None:
+    """A section that says which model it is about, if there are several."""
+    section, about = make(), whose(findings)
+    return replace(section, body=joined([element("p", about), section.body])) if section and about else section
+
+
+def header(findings: Findings) -> Html:
+    """Return the top of the page: title, main result, data and command."""
     return joined(
         [
             element("h1", findings.title),
@@ -33,9 +61,14 @@ def header(findings: Findings, sections: Sequence[Section]) -> Html:
             pairs(findings.data.items(), "tiles"),
             element("div", element("code", findings.command, id="command", tabindex="0"), class_="command"),
             pairs(findings.facts.items(), "origin"),
-            element("nav", *links, aria_label="Sections"),
         ]
     )
+
+
+def navigation(sections: Sequence[Section]) -> Html:
+    """Return the links to the sections, which stay visible."""
+    links = [element("a", section.title, href=f"#{section.name}") for section in sections]
+    return element("nav", *links, aria_label="Sections")
 
 
 def _metrics(findings: Findings) -> Section | None:

@@ -6,19 +6,24 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.stats import binom
 
 from ..._base.sums import Array
 from ..._estimators.classifier import AGBMClassifier
 from ..._losses import frozen_distribution
-from ..evaluation.metrics import losses_of_quantiles
+from ..evaluation.metrics import losses_of_quantiles, wilson
 from ..evaluation.tasks import levels_of
 from .figures import figures
 from .findings import Estimator, Predictions
-from .markup import Html, Section, element, joined, number, percent, table
-from .measured import log_scores
+from .markup import Html, Section, element, joined, number, percent, table, with_range
+from .measured import GROUPED_COVERAGE, GroupCoverage, log_scores
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+MOST_GROUPS = 12
+FEWEST_IN_GROUP = 10
+"""Smaller groups are not in the chart."""
 
 
 def uncertainty(model: Estimator, test: Predictions) -> Section | None:
@@ -31,6 +36,8 @@ def uncertainty(model: Estimator, test: Predictions) -> Section | None:
         body.append(_log_score(model, np.asarray(test.y, dtype=np.float64), measured.log_scores))
     if measured.coverages is not None:
         body += _coverage(model, test, measured.coverages)
+    if measured.by_group is not None:
+        body += _by_group(measured.by_group)
     if measured.transformed is not None:
         body += _transform(measured.transformed)
     return Section("uncertainty", "Uncertainty", joined(body)) if body else None
@@ -97,6 +104,51 @@ def _coverage(model: Estimator, test: Predictions, coverages: Array) -> list[Htm
         "in 95 % of the cases."
     )
     return [element("p", text), figures(draw, f"Coverage of the {what}", size=(4.4, 4.1))]
+
+
+def _by_group(found: GroupCoverage) -> list[Html]:
+    share, low, high = found.overall()
+    n_groups, nominal = len(found.rows), percent(GROUPED_COVERAGE)
+    text = f"{percent(share)} of the labels of {found.rows.sum():,} test rows are within their {nominal} intervals"
+    if n_groups > 1:
+        text += (
+            f" (95 % interval {percent(low)} to {percent(high)}, for a sample of whole groups, whose rows may have "
+            "similar errors)"
+        )
+    lows, highs = wilson(found.inside, found.rows)
+    shown = zip(found.names.tolist(), found.rows, found.inside / found.rows, lows, highs, strict=True)
+    rows = [
+        [str(name), f"{n:,}", with_range(percent(of), f"{percent(a)} to {percent(b)}")]
+        for name, n, of, a, b in list(shown)[:MOST_GROUPS]
+    ]
+    caption = f"Coverage of the {nominal} intervals by group"
+    if n_groups > len(rows):
+        caption += f", the {len(rows)} groups with most rows"
+    grid = table(caption, ["group", "test rows", "observed coverage"], rows, "stack")
+    frequent = found.rows >= FEWEST_IN_GROUP
+    if n_groups <= MOST_GROUPS or frequent.sum() <= MOST_GROUPS:
+        return [element("p", f"{text}."), grid]
+
+    def draw(ax: Axes) -> None:
+        from ...plot._style import BLACK, BLUE
+
+        edges = np.linspace(0.0, 1.0, 21) + 1e-9  # a share at an edge is below it
+        edges[0] = -1.0
+        rows, shares = found.rows[frequent], (found.inside / found.rows)[frequent]
+        below = binom.cdf(np.floor(edges[:, np.newaxis] * rows), rows, GROUPED_COVERAGE).sum(axis=1)
+        places = np.arange(20) / 20
+        ax.bar(places, np.histogram(shares, edges)[0], width=0.05, align="edge", color=BLUE, label="groups")
+        ax.stairs(np.diff(below), np.append(places, 1.0), color=BLACK, linestyle="--", label="expected by chance")
+        first = max(0.0, min(0.5, float(shares.min()) // 0.05 * 0.05))
+        ax.set(xlim=(first, 1.0), xlabel="observed coverage of the group", ylabel="groups")
+        ax.legend(loc="upper left")
+
+    note = (
+        f"The chart has the {frequent.sum():,} of {n_groups:,} groups with at least {FEWEST_IN_GROUP} test rows. The "
+        f"dashed line is expected if the coverage is {nominal} in each group; a wider distribution means that it "
+        "differs."
+    )
+    return [element("p", f"{text}. {note}"), figures(draw, f"Coverage of the {nominal} intervals by group"), grid]
 
 
 def _transform(values: Array) -> list[Html]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from importlib.resources import files
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from ..._losses import traits_of
 from ...export import to_js
 from ...export._view import View, feature_names, view
 from .findings import Estimator, Findings, Predictions, whose
-from .markup import Section, element, joined, literal
+from .markup import Section, element, joined, literal, part
 
 # What the page contains at most: the model as JavaScript in bytes, and rows with their features.
 MOST_BYTES = 3_000_000
@@ -58,7 +57,7 @@ def panel(findings: Findings) -> Panel | None:
         )
         return Panel(Section("what-if", "What if", element("p", text)))
     data = _data(model, fitted, test)
-    return Panel(_section(about, data, fitted), f"{module}\n{_part('what_if.js').replace('DATA', literal(data))}")
+    return Panel(_section(about, data, fitted), f"{module}\n{part('what_if.js').replace('DATA', literal(data))}")
 
 
 def _section(about: str, data: dict[str, Any], fitted: View) -> Section:
@@ -173,7 +172,3 @@ def _or_null(x: float) -> float | str | None:
     if math.isinf(x):
         return "Infinity" if x > 0 else "-Infinity"
     return None if math.isnan(x) else x
-
-
-def _part(name: str) -> str:
-    return (files(__package__) / name).read_text(encoding="utf-8")

@@ -20,8 +20,8 @@ from ...evaluation.tasks import Whole
 from ..describe import describe, describe_columns, in_short, title
 from ..output import line_width, show, show_json, show_table, speaks, table_width, terminal_width
 from ..paths import check_files, written
-from ..reading.data import Question, ask, divide, given_parameters
-from .report import write_findings
+from ..reading.data import Parts, Question, ask, divide, given_parameters
+from .report import write_page
 
 FIXED = dict.fromkeys(SHARED, "all contenders have the same value of this parameter; omit it.") | {
     "method": "use --methods instead.",
@@ -59,24 +59,32 @@ def run(arguments: argparse.Namespace) -> None:
     else:
         _show(tried)
     if arguments.report is not None:  # last, so that the results are shown even if it cannot be written
-        ours = [t for t in tried if t.model is not None]
-        write_findings(
-            arguments.report,
-            title=f"{question.target}: libraries compared",
-            command=arguments.command_line,
-            data=in_short(question) | {"rows": str(parts)},
-            columns=describe_columns(question),
-            tried=tried,
-            model=ours[0].model if ours else None,
-            seed=str(arguments.seed),
-            test=report.predictions_of(ours[0].model, [split.X_test], split.y_test) if ours else None,
-        )
+        write_page(arguments, arguments.report, lambda: _findings(question, parts, split, tried, arguments))
         if not arguments.json:
             print(written(arguments.report))
     if len(tried) < len(contenders):
         raise KeyboardInterrupt
     if all(t.failure for t in tried):
         raise ValueError(f"no model could be trained; {tried[0].name}: {tried[0].failure}")
+
+
+def _findings(
+    question: Question, parts: Parts, split: Split, tried: Sequence[Tried], arguments: argparse.Namespace
+) -> report.Findings:
+    """Return the findings about the results, and about the best model of agbm."""
+    model = next((t.model for t in tried if t.model is not None), None)
+    test = None if model is None else report.predictions_of(model, [split.X_test], split.y_test)
+    findings = report.Findings(
+        title=f"{question.target}: libraries compared",
+        command=arguments.command_line,
+        data=in_short(question) | {"rows": str(parts)},
+        columns=describe_columns(question),
+        tried=tried,
+        model=model,
+        two=report.two_of(tried, DEFAULT, question.task, split.y_test, test),
+    )
+    findings = report.with_origin(findings, str(arguments.seed))
+    return findings if test is None else report.with_test_rows(findings, test)
 
 
 def _contenders(arguments: argparse.Namespace) -> list[str]:
@@ -144,7 +152,7 @@ def _main(tried: Tried) -> float:
 
 
 def _plain(tried: Tried, best: Tried) -> dict[str, Any]:
-    found = {name: value for name, value in vars(tried).items() if name not in ("model", "losses")}
+    found = {name: value for name, value in vars(tried).items() if name not in ("model", "losses", "predicted")}
     return found | {"above_best": None if tried.losses is None else _above(tried, best)}
 
 

@@ -3,71 +3,104 @@
 from __future__ import annotations
 
 import argparse
-import os
-import platform
-import re
-from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
-from importlib.metadata import version
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...._core.methods import title_of
 from ...._estimators.classifier import AGBMClassifier
 from ...._estimators.loading import load
+from ...._fit.progress import counting
 from ... import report as report
-from ...evaluation.metrics import Metric, Tried
-from ...evaluation.tasks import task_of
-from ..model import NEEDED, noted_metrics, open_labelled
-from ..output import show_json
+from ..model import NEEDED, noted_metrics, open_for, open_labelled
+from ..output import show_json, speaks
 from ..paths import check_files, writing, written
-from ..reading.data import Model, take
+from ..reading.data import Model, check_column, take
 from ..reading.files import DataFile
 from ..reading.labels import labels_in
 from ..reading.offsets import noted_column, of_rows, offsets_in
+from ..reading.units import UnitColumn, noted_unit
 from ..shared_options import check_form, form_of
 from ..status import status
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Evaluate the model if there are data, and write the report."""
-    check_files(reads={"MODEL": arguments.model, "DATA": arguments.data}, writes={"--out": arguments.out})
+    check_files(
+        reads={"MODEL": arguments.model, "DATA": arguments.data, "--training": arguments.training},
+        writes={"--out": arguments.out},
+    )
     report.check_matplotlib()
     model = load(arguments.model)
     costs = _costs(model, arguments)
-    metrics, test = noted_metrics(model), None
+    target = _target(model, arguments)
+    rows, training = None, None
+    if arguments.data is not None:
+        with status(arguments):
+            file, features = open_labelled(model, arguments.data, target, form_of(arguments))
+            check_form(arguments, file.format)
+            training = _training(model, arguments)
+            rows = TestRows.of(model, file, features, target, arguments.groups)
+    with progress(arguments) as update:
+        update(0, report.USUAL_STEPS, "predictions")
+        test = None if rows is None else report.predictions_of(model, *rows)
+        findings = report.findings_about(
+            model,
+            metrics=noted_metrics(model),
+            test=test,
+            evaluated_on=arguments.data or "",
+            positive=arguments.positive,
+            costs=costs,
+            training=training,
+            shows_rows=not arguments.no_rows,
+        )
+        page = report.to_html(findings, update)
+    with writing(arguments.out):
+        report.write(page, arguments.out)
+    if arguments.json:
+        show_json({"out": str(arguments.out), **_facts(findings)})
+    else:
+        print(written(arguments.out))
+
+
+def _target(model: Model, arguments: argparse.Namespace) -> str:
+    """Return the column with the labels; empty without data, which options about test rows need."""
     if arguments.data is not None:
         target = arguments.target or model.notes_.get("target")
         if target is None:
             raise ValueError(
                 "--target is required: the model does not record its target; give the column with the labels."
             )
-        with status(arguments):
-            file, features = open_labelled(model, arguments.data, target, form_of(arguments))
-            check_form(arguments, file.format)
-        test = predictions_in(model, file, features, target)
-        metrics = task_of(model).evaluate(test.y, test.predicted)[0]
-    elif arguments.target is not None:
-        raise ValueError(
-            f"--target {arguments.target}: there are no data to evaluate on; give DATA, or omit this option."
-        )
-    write_page(
-        arguments.out,
-        model,
-        metrics,
-        float(model.history_["seconds"][-1]),
-        test=test,
-        evaluated_on=arguments.data or "",
-        costs=costs,
-        shows_rows=not arguments.no_rows,
-    )
-    if arguments.json:
-        show_json({"out": str(arguments.out), "metrics": metrics})
-    else:
-        print(written(arguments.out))
+        return str(target)
+    for option in ("target", "training", "positive", "groups"):
+        given = getattr(arguments, option)
+        if given is not None:
+            raise ValueError(f"--{option} {given}: there are no data to evaluate on; give DATA, or omit this option.")
+    return ""
+
+
+def _facts(findings: report.Findings) -> dict[str, Any]:
+    drift = () if findings.drift is None else findings.drift.columns
+    return {
+        "positive": findings.data.get("positive class"),
+        "metrics": findings.tried[0].metrics,
+        "segments": [vars(one) for one in (() if findings.segments is None else findings.segments.found)],
+        "drift": [
+            {"column": one.column, "psi": one.psi, "chance": one.chance, "drift": one.size, "notes": one.notes}
+            for one in drift
+        ],
+    }
+
+
+def _training(model: Model, arguments: argparse.Namespace) -> NDArray[Any] | None:
+    """Return the rows of the training file as numbers."""
+    if arguments.training is None:
+        return None
+    file, features = open_for(model, arguments.training, form_of(arguments))
+    return np.concatenate([report.numbers_of(model, piece) for piece in file.pieces(features)])
 
 
 def _costs(model: Model, arguments: argparse.Namespace) -> tuple[float, float]:
@@ -85,11 +118,34 @@ def _costs(model: Model, arguments: argparse.Namespace) -> tuple[float, float]:
     return false_positive, false_negative
 
 
-def predictions_in(model: Model, file: DataFile, features: Sequence[str], target: str) -> report.Predictions:
-    """Return the predictions of a model for the rows of a file whose target is not missing."""
-    y, absent = labels_in(model, file, target)
-    offset = of_rows(offsets_in(file, noted_column(model), NEEDED), ~absent)
-    return report.predictions_of(model, _present(file, features, ~absent), y[~absent], offset)
+class TestRows(NamedTuple):
+    """The rows of a file whose target is not missing."""
+
+    tables: Iterator[Any]
+    y: NDArray[Any]
+    offset: NDArray[Any] | None
+    groups: NDArray[Any] | None
+
+    @classmethod
+    def of(
+        cls, model: Model, file: DataFile, features: Sequence[str], target: str, groups: str | None = None
+    ) -> TestRows:
+        """Those of an open file. Groups are those of a column, by default the one that the model was trained with."""
+        y, absent = labels_in(model, file, target)
+        offset = of_rows(offsets_in(file, noted_column(model), NEEDED), ~absent)
+        return cls(_present(file, features, ~absent), y[~absent], offset, _groups(model, file, groups, ~absent))
+
+
+def _groups(model: Model, file: DataFile, name: str | None, present: NDArray[np.bool_]) -> NDArray[Any] | None:
+    """Return the group of each row that is present."""
+    if not report.has_intervals(model):
+        if name is not None:
+            raise ValueError(f"--groups {name}: the model has no intervals, whose coverage would be shown by group.")
+        return None
+    if name is not None:
+        check_column(name, "--groups", [column.name for column in file.columns])
+    column = noted_unit(model, file) if name is None else UnitColumn("groups", name)
+    return None if column is None or column.unit != "groups" else np.asarray(column.read(file).values[present])
 
 
 def _present(file: DataFile, features: Sequence[str], present: NDArray[np.bool_]) -> Iterator[Any]:
@@ -102,75 +158,17 @@ def _present(file: DataFile, features: Sequence[str], present: NDArray[np.bool_]
             yield take(piece, rows)
 
 
-def write_page(
-    path: Path,
-    model: Model,
-    metrics: Sequence[Metric],
-    seconds: float,
-    columns: Sequence[report.Column] = (),
-    *,
-    test: report.Predictions | None = None,
-    evaluated_on: str = "",
-    costs: tuple[float, float] = (1.0, 1.0),
-    shows_rows: bool = True,
-) -> None:
-    """Write a report about one model, with the notes on its training."""
-    notes, name = model.notes_, title_of(model.method)
-    task = task_of(model).name
-    data = {"task": task} | {name: notes[name] for name in ("data", "target", "rows") if name in notes}
-    if "rows" in data:
-        data["rows"] = re.sub(r"\d+", lambda found: f"{int(found[0]):,}", data["rows"])
-    if evaluated_on:
-        data["evaluated on"] = evaluated_on if test is None else f"{evaluated_on}: {len(test.y):,} rows"
-    write_findings(
-        path,
-        title=f"{notes.get('target', 'A model')}: {task} with {name}",
-        command=notes.get("command", f"model.set_params(**{report.changed_parameters(model)!r}).fit(X, y)"),
-        data=data,
-        columns=columns,
-        tried=[report.tried_from_model(name, model, metrics, seconds)],
-        model=model,
-        seed=str(model.get_params()["random_state"]),
-        test=test,
-        costs=costs,
-        shows_rows=shows_rows,
-    )
+@contextmanager
+def progress(arguments: argparse.Namespace) -> Iterator[report.Update]:
+    """Show how much of a page has been drawn, unless options say otherwise."""
+    with counting("report") if speaks(arguments) else nullcontext(report.silent) as update:
+        yield update
 
 
-def write_findings(
-    path: Path,
-    *,
-    title: str,
-    command: str,
-    data: Mapping[str, str],
-    columns: Sequence[report.Column],
-    tried: Sequence[Tried],
-    model: Model | None,
-    seed: str,
-    test: report.Predictions | None = None,
-    costs: tuple[float, float] = (1.0, 1.0),
-    shows_rows: bool = True,
-) -> None:
-    """Write a report, adding the version, date, seed and machine."""
-    facts = {
-        "agbm": version("agbm"),
-        "report written": datetime.now(UTC).isoformat(timespec="seconds"),
-        "seed": seed,
-        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
-    }
-    loss = next((metric.name for one in tried for metric in one.metrics), "loss")  # the libraries minimise the first
-    findings = report.Findings(
-        title=title,
-        command=command,
-        facts=facts,
-        data=data,
-        columns=columns,
-        tried=tried,
-        model=model,
-        test=test,
-        loss=loss if model is None else report.loss_name(model),
-        costs=costs,
-        shows_rows=shows_rows,
-    )
+def write_page(arguments: argparse.Namespace, path: Path, findings: Callable[[], report.Findings]) -> None:
+    """Draw a page about findings, and write it to a file."""
+    with progress(arguments) as update:
+        update(0, report.USUAL_STEPS, "predictions")
+        page = report.to_html(findings(), update)
     with writing(path):
-        report.write(findings, path)
+        report.write(page, path)

@@ -25,7 +25,7 @@ from ..reading.files import open_table
 from ..reading.offsets import of_rows
 from ..reading.sources import STANDARD_INPUT
 from ..shared_options import form_of
-from .report import predictions_in, write_page
+from .report import TestRows, write_page
 
 Fold = tuple[NDArray[np.intp], NDArray[np.intp]]
 
@@ -58,8 +58,13 @@ def run(arguments: argparse.Namespace) -> None:
         metrics = _evaluate(question, model, parts[1], folds, arguments)
         model.notes_["metrics"] = json.dumps(plain(list(metrics)), ensure_ascii=False)
     if arguments.report is not None:
-        test = _predictions(question, model, parts[1], arguments)
-        write_page(arguments.report, model, metrics, seconds, describe_columns(question), test=test)
+
+        def findings() -> report.Findings:
+            test = _predictions(question, model, parts[1], arguments)
+            columns = describe_columns(question)
+            return report.findings_about(model, metrics=metrics, seconds=seconds, columns=columns, test=test)
+
+        write_page(arguments, arguments.report, findings)
     _say(arguments, question, model, metrics, seconds)
 
 
@@ -130,10 +135,14 @@ def _predictions(
     """Return the predictions for the test rows; None for folds, whose rows other models predict."""
     if arguments.test is not None:
         file, features = open_labelled(model, arguments.test, question.target, form_of(arguments))
-        return predictions_in(model, file, features, question.target)
+        return report.predictions_of(model, *TestRows.of(model, file, features, question.target))
     if not len(test):
         return None
-    return report.predictions_of(model, [question.table(test)], question.y[test], of_rows(question.offset, test))
+    unit, groups = question.unit, None
+    if unit is not None and unit.column.unit == "groups" and report.has_intervals(model):
+        groups = unit.values[test]
+    offset = of_rows(question.offset, test)
+    return report.predictions_of(model, [question.table(test)], question.y[test], offset, groups)
 
 
 def _folds(question: Question, arguments: argparse.Namespace) -> list[Fold]:
