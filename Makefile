@@ -1,6 +1,7 @@
 # `make help` lists the targets. Benchmarks: benchmarks/README.md. Releases: release/README.md.
 PYTHON ?= python3
-VENV := .venv
+# An environment of its own: `.venv` is the one that the README makes, and what is installed there stays as it is.
+VENV := build/venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip install -q --no-compile --disable-pip-version-check
 # The library, built, with what the demo and the paper's experiments import; the tools of the tests; other libraries.
@@ -41,7 +42,7 @@ test-fast: $(TEST_SET_UP) ## run the tests that take little time
 test-nightly: $(TEST_SET_UP) browser ## run all tests, those marked nightly too, with 25 times as many random examples
 	$(BIN)/python -m pytest -n auto --dist worksteal --hypothesis-profile nightly
 
-# The tests of reports open pages in Chromium. Where there is none, one is downloaded into .venv; where that fails, they are
+# The tests of reports open pages in Chromium. Where there is none, one is downloaded into build/venv; where that fails, they are
 # skipped, and the last lines of pytest say so.
 browser: $(TEST_SET_UP) ## find or download Chromium for the tests of reports
 	$(BIN)/python tests/helpers/browser.py
@@ -65,7 +66,7 @@ THREAD_TESTS := tests/base/test_threads.py tests/tree/test_predict.py tests/fit/
   --deselect tests/base/test_threads.py::test_fork_after_training
 
 # release/check.py has the steps. Everything is made from the source distribution, in environments where nothing of this
-# folder can help. Without PYTHONS, the interpreter of .venv alone is used.
+# folder can help. Without PYTHONS, the interpreter of build/venv alone is used.
 RELEASE_CHECK = $(BIN)/python release/check.py $(addprefix --python ,$(PYTHONS)) $(addprefix --free-threaded ,$(FREE_THREADED)) \
   $(addprefix --tag ,$(TAG))
 
@@ -187,4 +188,4 @@ $(BIN)/ninja:
 	@touch -c $@
 
 clean: ## remove what was built
-	rm -rf $(VENV) build
+	rm -rf build

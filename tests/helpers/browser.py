@@ -1,6 +1,6 @@
 """A Chromium for the tests of pages. Run as a program (`make browser`), it fetches one where there is none.
 
-In this order: a browser of the system; Playwright's own; the packages of Debian, unpacked below `.venv` without
+In this order: a browser of the system; Playwright's own; the packages of Debian, unpacked below `build/venv` without
 being installed, for machines that reach a mirror of Debian but not Playwright's server.
 """
 
@@ -17,7 +17,7 @@ NAMES = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"
 UNPACKED = Path(sys.prefix) / "chromium"
 HOW_TO_GET_ONE = (
     "no Chromium that starts: run `make browser`, or as root `apt-get install chromium`"
-    " or `.venv/bin/playwright install --with-deps chromium`"
+    " or `build/venv/bin/playwright install --with-deps chromium`"
 )
 # Libraries from the packages come before those of the system; fonts from the packages serve where the system has none.
 START = """#!/bin/sh

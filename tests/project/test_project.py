@@ -90,9 +90,16 @@ def test_only_tags_publish():
     assert [name for name, job in jobs.items() if "id-token" in job.get("permissions", {})] == ["publish"]
 
 
+def test_make_leaves_the_environment_of_the_readme_alone():
+    (readmes,) = re.findall(r"^python3 -m venv (.+)$", (ROOT / "README.md").read_text(), re.MULTILINE)
+    (makes,) = re.findall(r"^VENV := (.+)$", makefile(), re.MULTILINE)
+    assert makes != readmes
+    assert not [line for line in makefile().splitlines() if readmes in line and not line.startswith("#")]
+
+
 def test_hooks_are_the_commands_of_make_lint():
     (repository,) = load(".pre-commit-config.yaml")["repos"]
-    hooks = {hook["entry"].split(" -")[0].removeprefix(".venv/bin/") for hook in repository["hooks"]}
+    hooks = {hook["entry"].split(" -")[0].removeprefix("build/venv/bin/") for hook in repository["hooks"]}
     recipe = makefile().split("\nlint:")[1].split("\n\n")[0]
     assert hooks == {line.split(" -")[0].rstrip(" .") for line in re.findall(r"\$\(BIN\)/(.+)", recipe)}
 
