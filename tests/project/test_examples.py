@@ -165,6 +165,19 @@ def test_on_ray():
     assert "same bytes as that of AGBMClassifier: True" in text
 
 
+def test_autogluon_model(tmp_path):
+    pytest.importorskip("autogluon.tabular", reason="AutoGluon is not installed; pip install autogluon.tabular")
+    text = subprocess.run(
+        [sys.executable, EXAMPLES / "autogluon_model.py"],
+        capture_output=True, text=True, check=True, timeout=300, cwd=tmp_path,
+    ).stdout  # fmt: skip
+    losses = dict(re.findall(r"(\w+): test log loss ([\d.]+)", text))
+    assert list(losses) == ["AGBM_BAG_L1", "AGBM_BAG_L1_FULL"]
+    assert all(0.05 < float(loss) < 0.25 for loss in losses.values())
+    space = runpy.run_path(str(EXAMPLES / "autogluon_model.py"))["search_space"]()
+    assert set(space) <= set(agbm.AGBMClassifier().get_params())
+
+
 def test_secure_sum(run):
     text, _ = run("secure_sum.py")
     sent = [[int(number) for number in line] for line in re.findall(r"sends (\d+) (\d+) (\d+)", text)]
