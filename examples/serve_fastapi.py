@@ -149,7 +149,7 @@ def main() -> None:
     except (OSError, ValueError) as error:
         parser.exit(1, f"{error}\n")
     listening = socket.create_server((args.host, args.port))
-    # Connections inherit it. With Nagle's algorithm, every response would wait 40 ms for the client to confirm its head.
+    # Connections inherit it. With Nagle's algorithm, each response waits 40 ms for the client to confirm its head.
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     print(f"http://{args.host}:{listening.getsockname()[1]}", flush=True)
     uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False)).run(sockets=[listening])

@@ -122,3 +122,16 @@ def test_pipelines_by_mlflow_sklearn(mlflow, tmp_path):
     )  # not inferred, which is slow
     again = mlflow.sklearn.load_model(str(tmp_path / "pipeline"))
     np.testing.assert_array_equal(again.predict(X), pipeline.predict(X))
+
+
+def test_autologging_of_pipelines(mlflow):
+    """docs/guides/deployment.md; MLflow patches the classes of scikit-learn only."""
+    mlflow.sklearn.autolog(log_models=False)
+    try:
+        with mlflow.start_run() as run:
+            make_pipeline(StandardScaler(), AGBMClassifier(max_iter=5)).fit(TABLE[["number"]], Y)
+    finally:
+        mlflow.sklearn.autolog(disable=True)
+    logged = mlflow.get_run(run.info.run_id).data
+    assert logged.params["agbmclassifier__max_iter"] == "5"
+    assert "training_log_loss" in logged.metrics
