@@ -42,8 +42,8 @@ test-fast: $(TEST_SET_UP) ## run the tests that take little time
 test-nightly: $(TEST_SET_UP) browser ## run all tests, those marked nightly too, with 25 times as many random examples
 	$(BIN)/python -m pytest -n auto --dist worksteal --hypothesis-profile nightly
 
-# The tests of reports open pages in Chromium. Where there is none, one is downloaded into build/venv; where that fails, they are
-# skipped, and the last lines of pytest say so.
+# The tests of reports open pages in Chromium. Where there is none, one is downloaded into build/venv; where that fails,
+# they are skipped, and the last lines of pytest say so.
 browser: $(TEST_SET_UP) ## find or download Chromium for the tests of reports
 	$(BIN)/python tests/helpers/browser.py
 
