@@ -207,10 +207,12 @@ def drift(found: Drift) -> Section:
     body: list[Html] = [element("p", text), element("p", element("strong", f"{result}."))]
     if found.apart is not None:
         body.append(element("p", _apart(found.apart)))
-    grid = _table(found)
-    if not drifted and n > MOST_COLUMNS_OPEN:
-        grid = element("details", element("summary", f"PSI of {n:,} columns"), grid)
-    body.append(grid)
+    others = found.columns[len(drifted) :]
+    if drifted or n <= MOST_COLUMNS_OPEN:
+        body.append(_table(drifted or others))
+    if others and (drifted or n > MOST_COLUMNS_OPEN):
+        summary = element("summary", f"PSI of {len(others):,} {'other ' if drifted else ''}columns")
+        body.append(element("details", summary, _table(others)))
     if drifted:
         colours = "Shares of the rows by value. Grey bars are training rows, blue bars are test rows."
         body += [element("p", colours), _shares(drifted[:MOST_DRIFTED])]
@@ -230,13 +232,13 @@ def _apart(apart: Apart) -> str:
     return text
 
 
-def _table(found: Drift) -> Html:
+def _table(columns: Sequence[ColumnDrift]) -> Html:
     rows = [
         [
             column.column, column.kind, percent(column.importance), f"{column.psi:.3f}", f"{column.chance:.3f}",
             column.size, _missing(column), "; ".join(column.notes) or "–",
         ]
-        for column in found.columns
+        for column in columns
     ]  # fmt: skip
     header = ["column", "kind", "importance", "PSI", "PSI by chance", "drift", "missing", "new or extreme values"]
     return table("Drift of the columns that the model uses, largest first", header, rows, "stack drift")
