@@ -188,7 +188,7 @@ def test_documents_are_short():
     pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("benchmarks/*.md"), *ROOT.glob("release/*.md")]
     lines = [(page.name, line) for page in pages for line in page.read_text().splitlines()]
     generated = ("paper.md", "quality.md", "benchmarks.md")
-    assert sum(len(line.split()) for name, line in lines if name not in generated or not line.startswith("|")) <= 39_300
+    assert sum(len(line.split()) for name, line in lines if name not in generated or not line.startswith("|")) <= 39_900
     assert len(read("README.md").split()) <= 900
 
 

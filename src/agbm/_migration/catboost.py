@@ -74,8 +74,8 @@ CATBOOST = Library(
         "od_pval": "early stopping counts iterations without improvement",
         "langevin": "no noise is added; use subsample and colsample_bynode",
         "feature_weights": hints.EVEN_FEATURES,
-        "text_features": "text columns are categorical features",
-        "embedding_features": "pass each component of an embedding as a column",
+        "text_features": "text columns are categories; long text needs TF-IDF first, see docs/guides/columns.md",
+        "embedding_features": "a column of lists becomes a feature for each number",
     },
     harmless={
         "task_type": ("CPU",),
