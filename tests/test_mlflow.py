@@ -124,6 +124,29 @@ def test_pipelines_by_mlflow_sklearn(mlflow, tmp_path):
     np.testing.assert_array_equal(again.predict(X), pipeline.predict(X))
 
 
+def test_autologging(mlflow):
+    agbm.mlflow.autolog(silent=True)
+    try:
+        with mlflow.start_run() as run:
+            model = AGBMRegressor(max_iter=5, scoring="r2").fit(TABLE[["number"]], TABLE["number"])
+            with pytest.raises(ValueError, match="max_iter"):
+                AGBMRegressor(max_iter=-1).fit(TABLE[["number"]], TABLE["number"])
+        AGBMClassifier(max_iter=3).fit(TABLE[["number"]], Y)  # in a run of its own
+        alone = mlflow.last_active_run()
+    finally:
+        agbm.mlflow.autolog(disable=True, silent=True)
+    assert alone.info.run_id != run.info.run_id
+    assert alone.data.params["max_iter"] == "3"
+    logged = mlflow.get_run(run.info.run_id)
+    assert logged.data.params["resolved_n_members"] == str(model.resolved_params_["n_members"])
+    history = mlflow.MlflowClient().get_metric_history(run.info.run_id, "train_loss")
+    assert {one.step: one.value for one in history} == dict(enumerate(model.history_["train_loss"].tolist()))
+    found = [one for one in mlflow.search_logged_models(output_format="list") if one.source_run_id == run.info.run_id]
+    assert agbm.mlflow.load_model(found[0].model_uri).fingerprint_ == model.fingerprint_
+    AGBMClassifier(max_iter=3).fit(TABLE[["number"]], Y)
+    assert mlflow.last_active_run().info.run_id == alone.info.run_id
+
+
 def test_autologging_of_pipelines(mlflow):
     """docs/guides/deployment.md; MLflow patches the classes of scikit-learn only."""
     mlflow.sklearn.autolog(log_models=False)

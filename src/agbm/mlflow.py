@@ -6,15 +6,19 @@
     model = agbm.mlflow.load_model(info.model_uri)           # the estimator
     served = mlflow.pyfunc.load_model(info.model_uri)        # what MLflow's tools use
     served.predict(X, params={"method": "predict_proba"})
+    agbm.mlflow.autolog()                                    # logs every later fit
 
 See docs/guides/deployment.md.
 """
 
 from __future__ import annotations
 
+import math
 import sys
 import tempfile
+import time
 import warnings
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -24,7 +28,11 @@ import sklearn
 
 from ._base.types import Table
 from ._estimators.base import BaseAGBM
+from ._estimators.classifier import AGBMClassifier
 from ._estimators.loading import load
+from ._estimators.ranker import AGBMRanker
+from ._estimators.regressor import AGBMRegressor
+from ._estimators.survival import AGBMSurvival
 
 try:
     with warnings.catch_warnings():
@@ -32,15 +40,20 @@ try:
         import mlflow
         import mlflow.artifacts
         import mlflow.pyfunc
+        from mlflow.entities import Metric
         from mlflow.models import Model, ModelSignature, infer_signature
         from mlflow.models.model import ModelInfo
+        from mlflow.utils.autologging_utils import autologging_integration, get_autologging_config
+        from mlflow.utils.autologging_utils.safety import safe_patch
 except ImportError as error:
     raise ImportError(f"agbm.mlflow needs MLflow and pandas: pip install 'agbm[mlflow]' ({error}).") from error
 
-__all__ = ["FLAVOR_NAME", "get_default_pip_requirements", "load_model", "log_model", "save_model"]
+__all__ = ["FLAVOR_NAME", "autolog", "get_default_pip_requirements", "load_model", "log_model", "save_model"]
 
 FLAVOR_NAME = "agbm"
 _MODEL_FILE = "model.agbm"
+MOST_AT_ONCE = 1000
+"""Metrics that MLflow accepts in one batch."""
 _METHODS = (
     "predict", "predict_proba", "decision_function", "predict_interval", "predict_set", "predict_time",
     "predict_contributions",
@@ -131,6 +144,37 @@ def load_model(model_uri: str | Path, dst_path: str | None = None) -> Any:
     if FLAVOR_NAME not in Model.load(str(folder)).flavors:
         raise ValueError(f"{model_uri} is not a model of agbm.mlflow; mlflow.pyfunc.load_model loads any MLflow model.")
     return load(folder / "data" / _MODEL_FILE)
+
+
+@autologging_integration(FLAVOR_NAME)  # type: ignore[untyped-decorator,no-untyped-call]
+def autolog(log_models: bool = True, disable: bool = False, silent: bool = False) -> None:
+    """Log all later fits of agbm's estimators, in the active run if there is one: parameters, losses, and the model.
+
+    log_models=False leaves out the model. disable=True ends this, and silent=True suppresses messages of MLflow.
+    """
+    for estimator in (AGBMClassifier, AGBMRegressor, AGBMRanker, AGBMSurvival):
+        safe_patch(FLAVOR_NAME, estimator, "fit", _logged_fit, manage_run=True)  # type: ignore[no-untyped-call]
+
+
+def _logged_fit(fit: Callable[..., BaseAGBM], model: BaseAGBM, *args: Any, **named: Any) -> BaseAGBM:
+    fitted, run = fit(model, *args, **named), mlflow.active_run()
+    assert run is not None  # by safe_patch
+    mlflow.log_params(model.get_params(deep=False))
+    mlflow.log_params({f"resolved_{name}": value for name, value in model.resolved_params_.items()})
+    now, history = int(1000 * time.time()), model.history_
+    metrics = [
+        Metric(name, value, now, iteration)
+        for name, column in history.items()
+        if column.dtype.kind == "f"
+        for iteration, value in enumerate(column.tolist())
+        if math.isfinite(value)
+    ]
+    for begin in range(0, len(metrics), MOST_AT_ONCE):
+        mlflow.MlflowClient().log_batch(run.info.run_id, metrics=metrics[begin : begin + MOST_AT_ONCE])
+    mlflow.log_metric("best_iteration", model.best_iteration_)
+    if get_autologging_config(FLAVOR_NAME, "log_models", True):  # type: ignore[no-untyped-call]
+        log_model(model, name="model")
+    return fitted
 
 
 class _Served:
