@@ -227,7 +227,7 @@ class TestDisplay:
         best = model.best_iteration_
         assert (lines[1][0], ax.get_ylabel()) == (model.history_["validation_accuracy"][best], "accuracy")
         assert [text.get_text() for text in ax.get_legend().texts] == ["validation", "new", "best iteration"]
-        with pytest.raises(ValueError, match="metric='r2': 'fading' has not recorded it; fit with scoring='r2'"):
+        with pytest.raises(ValueError, match="metric='r2': 'agbm' has not recorded it; fit with scoring='r2'"):
             agbm.plot.convergence(model, metric="r2")
 
     def test_scores_named_like_losses_are_not_drawn_as_losses(self, halves):
@@ -249,7 +249,7 @@ class TestDisplay:
             np.testing.assert_array_equal(lines, [model.history_[f"{name}_{metric}"] for name in names])
         assert min(model.history_["validation_neg_log_loss"]) < 0.0 < min(model.history_["validation_loss"])
         for metric in ("log_loss", "c"):
-            with pytest.raises(ValueError, match=f"metric='{metric}': 'fading' has not recorded it"):
+            with pytest.raises(ValueError, match=f"metric='{metric}': 'agbm' has not recorded it"):
                 agbm.plot.convergence(model, metric=metric)
         with pytest.raises(ValueError, match=r"log=True needs positive values, but the new neg_log_loss of 'fading'"):
             agbm.plot.convergence(model, metric="neg_log_loss", log=True)

@@ -94,9 +94,7 @@ def prepared_blocks(request: Request, source: RowSource, blocks: GivenBlocks, va
     looked = _look(request, BlockTable(labelled, n_used), reader, step)
     known = reader.with_categories(looked.categories)
     if request.known is None:
-        named = named_mask(given.head, request.settings.categorical_features)
-        looked.categories.warn_of_unique_text(sum(n_used), named, column_names(given.head))
-        known = known.with_crosses(_crosses_of(request, source, as_table(given.head), known, labels, labelled, n_used))
+        known = _with_crosses(request, source, given.head, known, labels, labelled, n_used)
 
     def identity(parts: dict[str, str]) -> str:
         return identity_of(parts, _digested(request, training, n_training, reader))
@@ -207,6 +205,16 @@ def validation_blocks(request: Request, source: RowSource, validation: Given) ->
 def _look(request: Request, table: BlockTable, reader: TableReader, step: float) -> Looked:
     known = None if request.known is None else request.known.reader.categories
     return table.look(request.settings.categorical_features, step, known, reader.derivation)
+
+
+def _with_crosses(
+    request: Request, source: RowSource, head: Any, reader: TableReader, labels: Labels, labelled: Labelled,
+    n_used: Sequence[int],
+) -> TableReader:  # fmt: skip
+    """The reader of a new model, after a warning about its text columns; `head` has the columns of X."""
+    named = named_mask(head, request.settings.categorical_features)
+    reader.categories.warn_of_unique_text(sum(n_used), named, column_names(head))
+    return reader.with_crosses(_crosses_of(request, source, as_table(head), reader, labels, labelled, n_used))
 
 
 def _crosses_of(
