@@ -251,7 +251,7 @@ class TestDisplay:
         for metric in ("log_loss", "c"):
             with pytest.raises(ValueError, match=f"metric='{metric}': 'agbm' has not recorded it"):
                 agbm.plot.convergence(model, metric=metric)
-        with pytest.raises(ValueError, match=r"log=True needs positive values, but the new neg_log_loss of 'fading'"):
+        with pytest.raises(ValueError, match=r"log=True needs positive values, but the new neg_log_loss of 'agbm'"):
             agbm.plot.convergence(model, metric="neg_log_loss", log=True)
         result = agbm.cv(AGBMClassifier(scoring=scoring, **FEW), X, y, cv=2)
         ax = agbm.plot.convergence(result, "iterations")
