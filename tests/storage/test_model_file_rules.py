@@ -479,7 +479,8 @@ class TestFuzzing:
             within = description
             for name in place[:-1]:
                 within = within[name]
-            assert place[-1] in within or place[-1] in ("device", "views", "l1_regularization")  # which this file does not have
+            absent = ("device", "views", "l1_regularization")  # from this file
+            assert place[-1] in within or place[-1] in absent
             within[place[-1]] = value if place != ["kind"] or isinstance(value, str) else "else"
 
         rewrite(path, change)
