@@ -142,6 +142,11 @@ def feature_names(model: BaseAGBM, features: Iterable[int] | None = None) -> lis
     return [f"x{f}" if known is None else str(known[f]) for f in chosen]
 
 
+def category_text(category: Any) -> str:
+    """A category as text. In tables, integers become floats if the column has missing values; this is undone."""
+    return str(int(category) if isinstance(category, float) and category.is_integer() else category)
+
+
 def view(model: BaseAGBM) -> View:
     """The view of a fitted model; raises ValueError if it cannot be exported."""
     check_fitted(model)

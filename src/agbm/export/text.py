@@ -12,7 +12,7 @@ import numpy as np
 
 from .._base.sums import Array
 from .._estimators.base import BaseAGBM
-from ._view import Tree, View, library, view
+from ._view import Tree, View, category_text, library, view
 
 
 def export_text(model: BaseAGBM, tree: int = 0, *, precision: int = 6, max_categories: int = 10) -> str:
@@ -125,18 +125,13 @@ class Labels:
         categories, members = self._view.categories[feature], self.tree.members[node].tolist()
         more = len(members) - self._max_categories
         shown = [
-            _category(categories[code]) if code < len(categories) else "unknown"
+            category_text(categories[code]) if code < len(categories) else "unknown"
             for code in members[: self._max_categories]
         ] + ([f"... {more} more"] if more > 0 else [])
         return f"{name} in {{{', '.join(shown)}}}"
 
     def _number(self, value: float) -> str:
         return f"{value:.{self._precision}g}"
-
-
-def _category(category: Any) -> str:
-    """A category as text. In tables, integers become floats if the column has missing values; this is undone."""
-    return str(int(category) if isinstance(category, float) and category.is_integer() else category)
 
 
 def _target(fitted: View, tree: Tree) -> str:

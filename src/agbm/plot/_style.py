@@ -9,6 +9,8 @@ import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 
+from .._model import reasons
+
 # The colours of Okabe and Ito, which can be told apart with any colour vision; without yellow, too faint on paper.
 BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
 BLUE, RED, PINK = "#0072B2", "#D55E00", "#CC79A7"
@@ -84,9 +86,4 @@ def shortened(name: str, length: int = _LONGEST_NAME) -> str:
 
 def value_text(value: object) -> str:
     """The value of a feature, short enough for a label."""
-    if value is None or value != value:
-        return "missing"
-    if not isinstance(value, float):
-        return shortened(str(value), 20)
-    text = f"{value:.4g}"
-    return f"{value:.0f}" if "e+" in text and abs(value) < 1e15 else text
+    return shortened(reasons.value_text(value), 20)

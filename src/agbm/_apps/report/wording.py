@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ..._base.sums import Array
 from ..._data.dates import from_days
 from ..._data.reader import TableReader
+from ...export._view import category_text
 from .markup import number
 
 DIGITS = 5
@@ -45,12 +46,12 @@ class Wording:
     def category(self, column: int, code: int) -> str:
         """The category with a code."""
         known = self.reader.categories.of[column]
-        return _category(known[code]) if code < len(known) else "(new category)"
+        return category_text(known[code]) if code < len(known) else "(new category)"
 
     def value(self, column: int, value: float) -> str:
         """A number as a number, a date or an ordered category."""
         if column in self.reader.derivation.ordered:
-            return _category(self.reader.derivation.ordered[column][int(value)])
+            return category_text(self.reader.derivation.ordered[column][int(value)])
         if column not in self.reader.derivation.dates or not np.isfinite(value):
             return number(value, DIGITS)
         date = np.datetime_as_string(from_days(np.array([value]))[0], unit="s")
@@ -61,7 +62,7 @@ class Wording:
         name = self.names[column]
         ordered = self.reader.derivation.ordered.get(column)
         if ordered is not None:
-            inside = [_category(value) for place, value in enumerate(ordered) if low < place <= high]
+            inside = [category_text(value) for place, value in enumerate(ordered) if low < place <= high]
             return f"{name} {listed(inside)}"
         if np.isinf(low):
             return f"{name} ≤ {self.value(column, high)}"
@@ -84,7 +85,9 @@ class Wording:
         ends = np.concatenate([[-np.inf], edges, [np.inf]])
         ordered = self.reader.derivation.ordered.get(column)
         if ordered is not None:
-            inside = [[_category(v) for k, v in enumerate(ordered) if a < k <= b] for a, b in pairwise(ends.tolist())]
+            inside = [
+                [category_text(v) for k, v in enumerate(ordered) if a < k <= b] for a, b in pairwise(ends.tolist())
+            ]
             return [", ".join(names) for names in inside]
         if not len(edges):
             return ["all"]
@@ -111,8 +114,3 @@ def listed(names: Sequence[str]) -> str:
     more = len(names) - MOST_LISTED
     shown = list(names[:MOST_LISTED]) + ([f"{more:,} more"] if more > 0 else [])
     return f"in ({', '.join(shown)})"
-
-
-def _category(category: Any) -> str:
-    """In tables, integers become floats if the column has missing values; this is undone."""
-    return str(int(category) if isinstance(category, float) and category.is_integer() else category)

@@ -42,12 +42,13 @@ def run(arguments: argparse.Namespace) -> None:
         raise ValueError(f"--rows {arguments.rows}: must be at least 1.")
     first = next(iter(file.pieces(features)))
     X = take(first, np.arange(min(arguments.rows, first.shape[0])))
-    found = [_explained(model, X, row, output) for row in range(X.shape[0]) for output in range(_n_outputs(model))]
+    found = [_explained(model, X, row) for row in range(X.shape[0])]
     if arguments.json:
-        show_json({"rows": found})
+        show_json({"rows": [explained for of_row in found for explained in of_row]})
         return
-    for number, explained in enumerate(found):
-        _show(explained, arguments.top, with_reason=number % _n_outputs(model) == 0)
+    for of_row in found:
+        for explained in of_row:
+            _show(explained, arguments.top, with_reason=explained is of_row[0])
 
 
 def _n_outputs(model: Model) -> int:
@@ -79,22 +80,25 @@ def _columns(model: Model, X: Piece) -> dict[str, Any]:
     }
 
 
-def _explained(model: Model, X: Piece, row: int, output: int) -> dict[str, Any]:
-    one = take(X, np.array([row]))
-    contributions = _contributions(model, one)[0, output]
-    names = feature_names(model)
-    order = np.argsort(-np.abs(contributions[:-1]), kind="stable")
-    return {
-        "row": row,
-        "of": _of(model, output),
-        "reason": model.reasons(one)[0],
-        "prediction": np.asarray(model.predict(one))[0],
-        "score": float(contributions.sum()),
-        "base": float(contributions[-1]),
-        "contributions": [
-            {"feature": names[f], "value": _value(one, f), "adds": float(contributions[f])} for f in order.tolist()
-        ],
-    }
+def _explained(model: Model, X: Piece, row: int) -> list[dict[str, Any]]:
+    """Return what is said about each output for a row."""
+    one, names = take(X, np.array([row])), feature_names(model)
+    reason, prediction = model.reasons(one)[0], np.asarray(model.predict(one))[0]
+    return [
+        {
+            "row": row,
+            "of": _of(model, output),
+            "reason": reason,
+            "prediction": prediction,
+            "score": float(contributions.sum()),
+            "base": float(contributions[-1]),
+            "contributions": [
+                {"feature": names[f], "value": _value(one, f), "adds": float(contributions[f])}
+                for f in np.argsort(-np.abs(contributions[:-1]), kind="stable").tolist()
+            ],
+        }
+        for output, contributions in enumerate(_contributions(model, one)[0])
+    ]
 
 
 def _value(row: Piece, f: int) -> Any:
